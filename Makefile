@@ -71,7 +71,7 @@ fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache f
 		build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) -- -artifact_prefix=build/fuzz/found/ \
 		-malloc_limit_mb=96 -rss_limit_mb=1024 -max_len=16384 -timeout=10 $(or $(ARGS),-max_total_time=600)
 
-chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SECONDS (600); TIDEMILL_SEED repeats
+chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SECONDS (600); TIDEMILL_SEED repeats, TIDEMILL_MINIO adds MinIO
 	@$(PYTHON_BIN)/python -m tests.crash.chaos
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests import later
+from tests.servers.minio import MinioServer
 from tests.servers.s3 import S3Server
 
 _workers: list[dict[str, int]] = []
@@ -44,8 +46,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """A real S3 server on 127.0.0.1. Without its environment it fails and does not skip."""
-    with S3Server() as server:
+    """A real S3 server on 127.0.0.1. Without its environment it fails and does not skip.
+
+    With `TIDEMILL_S3=minio` it is MinIO; `tests/servers/minio.py` says what that takes.
+    """
+    with MinioServer() if os.environ.get("TIDEMILL_S3") == "minio" else S3Server() as server:
         yield server
 
 

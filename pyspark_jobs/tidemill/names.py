@@ -122,9 +122,13 @@ def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
     return f"{number:010d}-{attempt}-{range_index:05d}-{task_attempt}"
 
 
-def forget_stem(number: int, attempt: str, index: int) -> str:
-    """Return the part of a name that identifies the `index`-th object that a `forget` commit wrote again."""
-    return f"{number:010d}-{attempt}-{index:05d}-forget"
+def again_stem(number: int, attempt: str, index: int, kind: str) -> str:
+    """Return the part of a name that identifies the `index`-th object that a commit of a kind wrote again.
+
+    >>> again_stem(12, "3f2a91bc00aa", 0, "forget")
+    '0000000012-3f2a91bc00aa-00000-forget'
+    """
+    return f"{number:010d}-{attempt}-{index:05d}-{kind}"
 
 
 def seed_stem(number: int, attempt: str) -> str:

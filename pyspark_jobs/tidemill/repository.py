@@ -460,6 +460,8 @@ class Repository:
         on_progress: OnUpkeep | None = None,
         spark: Any = None,
         engine: str = "local",
+        compact_sinks: bool = False,
+        sink_file_size: str | int = "128 MiB",
     ) -> MaintainReport:
         """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
 
@@ -470,13 +472,20 @@ class Repository:
         it. `keep_versions`: the newest so many versions are kept. With both, whichever keeps more. A dict gives rules
         for the state of single operators, and under "*" for everything else. Without either, only leftovers of failed
         attempts are deleted. The head, tagged versions, versions from which branches start, and versions that are not
-        published yet are always kept. Published files are never touched, except that files which a stalled process
-        copied after a rewind had withdrawn them are deleted.
+        published yet are always kept. Published files are not touched, except that files which a stalled process
+        copied after they had been withdrawn are deleted.
 
-        `time_budget`: seconds after which nothing more is merged or deleted; the next call does the rest. `dry_run`:
-        change nothing; the report names every object that would go, and why. `on_progress`: called with what is being
-        done, how much of it is done, and how much there is. `engine`: "local" merges two ranges of state at once in
-        this process; "spark" merges as many as there are cores, in tasks. A range has about 4 million rows or 64 MiB.
+        `compact_sinks`: join published files of `tm.Parquet` and `tm.Json` that are smaller than half of
+        `sink_file_size`, folder by folder, into files of about that size. Rows keep their values, columns and order.
+        Each group of versions is one commit with `reason`. Larger files appear before the small ones are deleted, so a
+        plain reader may see rows twice for a moment. `outputs()` does not change. While a batch is planned, nothing is
+        joined.
+
+        `time_budget`: seconds after which nothing more is merged, joined or deleted; the next call does the rest.
+        `dry_run`: change nothing; the report names every object that would go, and why, and the files that would be
+        joined. `on_progress`: called with what is being done, how much of it is done, and how much there is.
+        `engine`: "local" merges two ranges of state at once in this process; "spark" merges as many as there are cores,
+        in tasks. A range has about 4 million rows or 64 MiB.
 
         The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
         `InvalidInput` for an unknown operator, or a rule that keeps nothing.
@@ -486,7 +495,9 @@ class Repository:
 
         conf = self.context.spark_conf
         merging = None if engine == "local" and spark is None else lambda: engine_for(spark, engine, conf=conf)
-        asked = Maintenance(keep, keep_versions, time_budget, reason, on_progress, merging)
+        asked = Maintenance(
+            keep, keep_versions, time_budget, reason, on_progress, merging, compact_sinks, sink_file_size
+        )
         return planned(self.context, asked) if dry_run else maintain(self.context, asked)
 
     def forget(

@@ -147,7 +147,8 @@ def test_a_link_whose_answer_was_lost_is_ours(store: Store, how: str, monkeypatc
 @pytest.mark.parametrize(
     ("number", "reason", "hint"),
     [
-        (errno.ENOSPC, "No space left on device", "free space on the disk"),
+        (errno.ENOSPC, "No space left on device", "free space on the disk, then run again"),
+        (errno.EDQUOT, "Disk quota exceeded", "free space or raise the quota, then run again"),
         (errno.EIO, "Input/output error", "check the disk"),
         (errno.EACCES, "Permission denied", "give this user access to the folder"),
         (errno.EROFS, "Read-only file system", "mount the file system for writing, or choose another root"),
@@ -169,9 +170,9 @@ def test_errors_of_a_failing_disk_have_a_hint(
             ("create", lambda: store.create("a/b", b"")),
             ("write", lambda: store.copy("old", "a/b")),
         ):
-            with pytest.raises(
-                StoreUnavailable, match=f"^{re.escape(f'{verb} `{root}/a/b`: {reason}')}\nhint: {hint}$"
-            ):
+            room = r"; needed \d bytes, [\d,]+ bytes free" if number == errno.ENOSPC else ""
+            message = f"^{re.escape(f'{verb} `{root}/a/b`: {reason}')}{room}\nhint: {hint}$"
+            with pytest.raises(StoreUnavailable, match=message):
                 act()
         failing.setattr(os, "scandir", fail)
         with pytest.raises(StoreUnavailable, match=f"^{re.escape(f'list `{root}/`: {reason}')}"):

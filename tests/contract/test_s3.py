@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from tests.contract.conftest import SECRET, Scripted, clients_of
+from tests.servers.minio import MinioServer
 from tests.servers.s3 import S3Server
 from tidemill.errors import InvalidInput, StoreUnavailable, TidemillError
 from tidemill.store import ObjectMissing, Store, open_store, probe
@@ -287,6 +288,8 @@ def test_folder_markers_are_skipped(s3_server: S3Server) -> None:
 def test_keys_with_an_empty_part_are_skipped_with_one_warning(
     s3_server: S3Server, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if isinstance(s3_server, MinioServer):
+        pytest.skip("MinIO refuses such keys")
     store = open_store(s3_server.new_root(), s3_server.options)
     store.put("a/b", b"")
     for name in ("a//b", "/c", "a/b//c//d"):

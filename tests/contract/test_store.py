@@ -548,6 +548,16 @@ def test_the_probe_repeats_a_create_that_had_no_answer(
     assert names(store) == []
 
 
+def test_the_probe_accepts_requests_that_arrive_twice(store: Store) -> None:
+    class Twice(FaultStore):
+        def create(self, name: str, data: bytes) -> bool:
+            super().create(name, data)
+            return super().create(name, data)
+
+    probe(Twice(store))
+    assert names(store) == []
+
+
 @pytest.mark.parametrize("cheat", [lambda inner, name, data: inner.put(name, data) or True, lambda *_: False])
 def test_the_probe_refuses_a_faulty_create(store: Store, cheat: Callable[..., bool]) -> None:
     class Cheating(FaultStore):

@@ -1,8 +1,9 @@
 """Real processes of the command line on one repository, started, killed, stopped and continued at random.
 
-`make chaos` runs `python -m tests.crash.chaos` for `CHAOS_SECONDS` (default: ten minutes), by turns on a folder and on
-an S3 server behind a proxy that loses, delays, repeats and reorders requests. `tests/crash/chaos_checker.py` compares
-the result with the input files. INVARIANT: signals go only to processes that this one started, by their pid.
+`make chaos` runs `python -m tests.crash.chaos` for `CHAOS_SECONDS` (default: ten minutes). Its places take turns: a
+folder, an S3 server and, if `TIDEMILL_MINIO` names a binary, MinIO. S3 is behind a proxy that loses, delays, repeats
+and reorders requests. `tests/crash/chaos_checker.py` compares the result with the input files. INVARIANT: signals go
+only to processes that this one started, by their pid.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,12 +23,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash import chaos_checker, worlds
+from tests.crash import chaos_checker, ledger_model, worlds
+from tests.servers import minio
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
 from tidemill.store import Store, open_store
 
 PIPELINE = """
+import pyarrow.compute as pc
 import tidemill as tm
 from pathlib import Path
 
@@ -35,6 +39,9 @@ def track(batch_time, user, row, state):
         return (user, state.get, True)
     state.update((state.getOption or 0) + row.n)
     return (user, state.get, False)
+
+def add(table):
+    return table.set_column(1, "state", pc.add(table["state"], MIGRATED))
 
 base = "BASE"
 p = tm.Pipeline("chaos")
@@ -65,9 +72,11 @@ ENDINGS = {0, 3, 4, -signal.SIGKILL}
 """Exit statuses of processes: done, nothing to do, fenced, killed."""
 REFUSED = ("InvalidInput", "StoreUnavailable")
 """How the message of a process that ends with status 1 may begin."""
+MAY_BE_INVALID = ("rewind", "migrate", "forget")
+"""The commands that may be called for something that is not there, or not any more."""
 MOST_SECONDS = 180
-MINIO = "TIDEMILL_MINIO"
-"""The environment variable that names the MinIO binary."""
+RUNS, REPAIRS, REWRITES = 6, 4, 2
+"""How often runs, other commands, and `migrate` and `forget` are started, relative to each other."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,7 @@ class Started:
         status, said = self.process.returncode, self.log.read_text()
         refused = next((kind for kind in REFUSED if kind in said), None) if status == 1 else None
         assert status in ENDINGS or refused is not None, f"`{self.verb}` ended with status {status}: {said[-3000:]}"
+        assert refused != "InvalidInput" or self.verb in MAY_BE_INVALID, f"`{self.verb}`: {said[-3000:]}"
         assert "CorruptState" not in said and "InternalError" not in said, f"`{self.verb}`: {said[-3000:]}"
         return refused or {0: "done", 3: "nothing to do", 4: "fenced"}.get(status, "killed")
 
@@ -171,16 +181,23 @@ class Storm:
 
     def _start(self) -> None:
         if len(self.running) < AT_ONCE:
-            verb, *arguments = self.chance.choice(
-                [
-                    ["run", "--engine", "local", "--tasks", str(self.chance.choice([1, 2]))],
-                    ["run", "--engine", "local", "--tasks", "1", "--max-batches", "1"],
-                    ["maintain", "--keep-versions", str(self.chance.choice([2, 6])), "--yes"],
-                    ["rewind", "--to", str(self._some_version()), "--reason", "chaos", "--yes"],
-                    ["publish", *self.chance.choice([[], ["--from", "0"]])],
-                ]
-            )
+            verb, *arguments = self._command()
             self.running.append(self.place.start(verb, *arguments))
+
+    def _command(self) -> list[str]:
+        local, why = ["--engine", "local"], ["--reason", "chaos", "--yes"]
+        commands = {
+            ("run", *local, "--tasks", str(self.chance.choice([1, 2]))): RUNS,
+            ("run", *local, "--tasks", "1", "--max-batches", "1"): RUNS,
+            ("maintain", "--keep-versions", str(self.chance.choice([2, 6])), "--yes"): REPAIRS,
+            ("rewind", "--to", str(self._some_version()), *why): REPAIRS,
+            ("publish", *self.chance.choice([[], ["--from", "0"]])): REPAIRS,
+            ("migrate", "--operator", "users", "--function", f"{self.place.folder}/pipeline.py:add", *local, *why):
+                REWRITES,
+            ("forget", "--operator", "users", "--key", chaos_checker.FORGOTTEN, "--column", "users=user",
+             "--missing-ok", *why): REWRITES,
+        }  # fmt: skip
+        return list(self.chance.choices(list(commands), list(commands.values()))[0])
 
     def _some_version(self) -> int:
         return max(
@@ -194,12 +211,13 @@ class Storm:
     def _stop(self) -> None:
         if self.running:
             self.chance.choice(self.running).signal(signal.SIGSTOP)
+            self.counts["stops"] += 1
 
     def _go_on(self) -> None:
         for one in self.running:
             if one.is_stopped and self.chance.random() < 0.7:
                 one.signal(signal.SIGCONT)
-                self.counts["went on after a stop"] += 1
+                self.counts["continued"] += 1
 
     def _reap(self) -> None:
         for one in [one for one in self.running if one.process.poll() is not None]:
@@ -255,12 +273,13 @@ def _place(
     folder: Path, base: str, store: Store, environment: Mapping[str, str] | None = None, proxy: S3Proxy | None = None
 ) -> Place:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pipeline.py").write_text(PIPELINE.replace("BASE", base))
+    code = PIPELINE.replace("BASE", base).replace("MIGRATED", str(ledger_model.MIGRATED))
+    (folder / "pipeline.py").write_text(code)
     return Place(folder, base, store, {"TIDEMILL_DISK_CACHE_BYTES": "0", **(environment or {})}, proxy)
 
 
-def play(place: Place, seed: int, seconds: float) -> str:
-    """Disturb a repository for so long and check it. Return what was done."""
+def play(place: Place, seed: int, seconds: float) -> Counter[str]:
+    """Disturb a repository for so long and check it. Return what was done and what was compared."""
     storm = Storm(place, random.Random(seed))
     try:
         storm.blow(seconds)
@@ -272,20 +291,30 @@ def play(place: Place, seed: int, seconds: float) -> str:
     except BaseException as error:
         error.add_note(f"seed {seed}, {place.base}, in {place.folder}: {dict(storm.counts)}")
         raise
-    return f"seed {seed}, {place.base}: {found}; {dict(sorted(storm.counts.items()))}"
+    return storm.counts + found
 
 
 def main() -> None:
     """Take turns between the places until the time is over."""
     end = time.monotonic() + float(os.environ.get("CHAOS_SECONDS", "600"))
     seed = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
-    with S3Server() as server, S3Proxy(server) as proxy:
+    totals: dict[str, Counter[str]] = {}
+    with contextlib.ExitStack() as stack:
+        servers = {"S3 server": stack.enter_context(S3Server())}
+        if os.environ.get(minio.BINARY):
+            servers["MinIO"] = stack.enter_context(minio.MinioServer())
+        proxies = {kind: stack.enter_context(S3Proxy(server)) for kind, server in servers.items()}
         while (left := end - time.monotonic()) > 0:
-            for kind in ("folder", "s3"):
-                folder = Path(tempfile.mkdtemp(prefix=f"tidemill-chaos-{kind}-"))
-                place = folder_place(folder) if kind == "folder" else s3_place(folder, server, proxy)
-                print(play(place, seed, min(30, left)), flush=True)
+            for kind in ("folder", *servers):
+                folder = Path(tempfile.mkdtemp(prefix="tidemill-chaos-"))
+                place = folder_place(folder) if kind == "folder" else s3_place(folder, servers[kind], proxies[kind])
+                done = play(place, seed, min(30, left))
+                shutil.rmtree(folder)
+                print(f"seed {seed}, {kind}: {dict(sorted(done.items()))}", flush=True)
+                totals.setdefault(kind, Counter()).update(done | {"repositories": 1})
                 seed += 1
+    for kind, counts in totals.items():
+        print(f"all of {kind}: {dict(sorted(counts.items()))}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,23 +16,37 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT_MS = 500
+MIGRATED = 1000
+"""What a migration adds to each total."""
+RETURNED: Mapping[str, Any] = {"user": "back", "n": 2}
+"""The row that comes back, corrected, for each row that a version quarantined: one row a file."""
 Row = tuple[Any, ...]
 """The version that emitted it, and the cells."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """The totals of users with their deadlines, the counts by number, the files that are done, and all rows by sink."""
+    """The totals of users with their deadlines, the counts by number, the files that are done, and all rows by sink.
+
+    `waiting` are the paths of requeued rows that no batch has read, `readers` the versions that read files, `returned`
+    those of which the quarantined rows were requeued.
+    """
 
     users: dict[str, tuple[int, int]] = field(default_factory=dict)
     by_n: dict[int, int] = field(default_factory=dict)
     done: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    readers: frozenset[int] = frozenset()
+    returned: frozenset[int] = frozenset()
     rows: dict[str, tuple[Row, ...]] = field(default_factory=lambda: {"users": (), "by-n": ()})
 
 
 @dataclass(frozen=True)
 class Happened:
-    """What a commit did. `files` were read or skipped by it; `restores` is the version that a rewind restored."""
+    """What a commit did. `files` were read by it; `restores` is the version that a rewind restored.
+
+    `requeued` are the paths of rows that came back. The path ends with the version that quarantined them.
+    """
 
     version: int
     kind: str
@@ -39,6 +54,7 @@ class Happened:
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     restores: int = -1
+    requeued: tuple[str, ...] = ()
 
 
 def versions(log: Iterable[Happened], inbox: Path, forgotten: str) -> list[Version]:
@@ -54,8 +70,17 @@ def versions(log: Iterable[Happened], inbox: Path, forgotten: str) -> list[Versi
         again = before.done & {*one.files, *one.skipped}
         assert not again, f"version {one.version} reads or skips {sorted(again)} again"
         if one.kind in ("batch", "sweep"):
-            rows = [row for name in one.files for row in rows_of(inbox / name)]
+            back = {name for name in one.files if name.startswith("/")}
+            assert back <= before.waiting, f"version {one.version} reads requeued rows that do not wait"
+            read = {one.version} if set(one.files) - back else set()
+            before = dataclasses.replace(before, waiting=before.waiting - back, readers=before.readers | read)
+            rows = [row for name in one.files for row in ([RETURNED] if name in back else rows_of(inbox / name))]
             before = _batch(before, one, rows)
+        elif one.kind == "migrate":
+            users = {name: (total + MIGRATED, deadline) for name, (total, deadline) in before.users.items()}
+            before = dataclasses.replace(before, users=users)
+        elif one.kind == "requeue":
+            before = _requeue(before, one)
         elif one.kind == "forget":
             before = _without(before, forgotten)
         found.append(dataclasses.replace(before, done=before.done | {*one.files, *one.skipped}))
@@ -84,6 +109,13 @@ def _batch(before: Version, one: Happened, rows: Iterable[Mapping[str, Any]]) ->
     counted = tuple((one.version, n, by_n[n]) for n in sorted(touched))
     shown = {"users": (*before.rows["users"], *emitted), "by-n": (*before.rows["by-n"], *counted)}
     return dataclasses.replace(before, users=users, by_n=dict(by_n), rows=shown)
+
+
+def _requeue(before: Version, one: Happened) -> Version:
+    quarantined = {int(re.findall(r"\d+", path)[-1]) for path in one.requeued}
+    assert quarantined, f"version {one.version} requeues nothing"
+    assert quarantined <= before.readers - before.returned, f"version {one.version} requeues {quarantined} again"
+    return dataclasses.replace(before, waiting=before.waiting | {*one.requeued}, returned=before.returned | quarantined)
 
 
 def _without(before: Version, name: str) -> Version:

@@ -25,6 +25,7 @@ POOLS = (
     "tidemill.batch.apply",
     "tidemill.engines.local",
     "tidemill.sources.read_ahead",
+    "tidemill.upkeep.compacting",
     "tidemill.upkeep.lineage",
     "tidemill.upkeep.merging",
 )

@@ -51,6 +51,8 @@ class Action:
     """Arguments of later runs: a copy shares the folders of its sinks with the original."""
     adds_entries: bool = False
     """Whether each call adds an entry: a copy that is adopted again gets another uuid, which changes no rows."""
+    in_turn: bool = False
+    """Whether each write fails in two ways, in turn, as if there were more of them than `MANY_WRITES`."""
 
 
 def one_operator(world: World) -> None:
@@ -144,6 +146,23 @@ def shared_sink(world: World) -> None:
     world.open().init()
 
 
+def compact(world: World) -> Any:
+    """Small published files become larger ones."""
+    return world.open().maintain(compact_sinks=True)
+
+
+def compacted(world: World) -> None:
+    """The files of three versions were joined."""
+    two_operators(world)
+    compact(world)
+
+
+def compacted_before(world: World) -> None:
+    """The files of three versions were joined, and another one was published since."""
+    compacted(world)
+    world.run(1)
+
+
 def forget(world: World) -> Any:
     """A key leaves the state, a sink and quarantine, and its history and a tag go."""
     return world.open().forget("users", ["u3"], "a test", columns={"users": "user"}, drop_refs=True, missing_ok=True)
@@ -211,6 +230,10 @@ ACTIONS = {
     "promote": Action(branched, lambda world: world.open().promote("fix"), is_once=True),
     "replay and promote": Action(two_operators, replay_and_promote, is_once=True),
     "forget": Action(tagged, forget, is_once=False),
+    "compact what was compacted": Action(compacted_before, compact, is_once=False, in_turn=True),
+    "rewind into what was compacted": Action(
+        compacted, lambda world: world.open().rewind(1, "a test"), is_once=True, in_turn=True
+    ),
     "merge": Action(
         two_operators, lambda world: merge(world.open().context, rule=MergeRule(1 << 40, 0)), is_once=False
     ),
@@ -277,7 +300,7 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
     writes = store.writes
     expected = settle(calm, action)
     assert writes
-    for at, effect in failures(len(writes)):
+    for at, effect in failures(len(writes), action.in_turn):
         inner = copied(before)
         disturbed, store = in_faults(world, inner, [Fault(at, effect)], key)
         try:
@@ -292,10 +315,10 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
         assert not difference, f"{difference} after `{effect}` at write {at}: {failed}"
 
 
-def failures(writes: int) -> list[tuple[int, Effect]]:
+def failures(writes: int, in_turn: bool) -> list[tuple[int, Effect]]:
     """Return each write with each way to fail; of an action with many writes, with two ways each, in turn."""
     numbers = range(1, writes + 1)
-    if writes > MANY_WRITES and not EVERY_EFFECT:
+    if (in_turn or writes > MANY_WRITES) and not EVERY_EFFECT:
         turn = itertools.cycle(EFFECTS)
         return [(number, next(turn)) for number in numbers for _ in range(2)]
     return list(itertools.product(numbers, EFFECTS))

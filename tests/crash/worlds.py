@@ -275,10 +275,11 @@ def dying(verb: str, pattern: str, when: str) -> Iterator[None]:
     """Let the run of the block die before or after its first write of a name that fits."""
     from tidemill.store.local import LocalStore
     from tidemill.store.memory import MemoryStore
+    from tidemill.store.s3 import S3Store
 
     dead = threading.Event()
     verbs = ("put", "put_hint", "create", "copy", "copy_from", "delete")
-    real = {(kind, one): getattr(kind, one) for kind in (LocalStore, MemoryStore) for one in verbs}
+    real = {(kind, one): getattr(kind, one) for kind in (LocalStore, MemoryStore, S3Store) for one in verbs}
 
     def patched(kind: Any, one: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any) -> Any:

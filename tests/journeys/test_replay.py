@@ -229,6 +229,31 @@ def test_a_promotion_takes_the_place_of_the_versions_since_the_fork_and_can_be_u
     assert changed.verify(deep=True).problems == []
 
 
+def test_a_compacted_sink_follows_a_promotion_and_is_split_again(place: Place) -> None:
+    r = place.open()
+    place.arrive("6", "7", "8", "9")
+    run(r)
+    changed = place.open(factor=2)
+    changed.replay(3, into="fix", engine="local")
+    r.maintain(compact_sinks=True)
+    assert len(list((place.folder / "out").glob("*.json"))) == 1
+    made = changed.promote("fix").version
+    expected = sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert place.published() == expected
+    place.arrive("10")
+    run(changed)
+    changed.maintain(compact_sinks=True)
+    assert len(list((place.folder / "out").glob("*.json"))) == 1
+    head = changed.head.version
+    changed.rewind(made, "to the promotion")
+    assert place.published() == expected
+    changed.rewind(made - 1, "before it")
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    changed.rewind(head, "after it")
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert changed.verify(deep=True).problems == []
+
+
 def test_a_promotion_may_leave_what_was_published_as_it_is(place: Place) -> None:
     changed = place.open(factor=2)
     changed.replay(0, into="fix", engine="local")

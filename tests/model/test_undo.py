@@ -1,4 +1,4 @@
-"""Rewinds, skips, tags, retention and garbage collection in random order, beside a naive model.
+"""Rewinds, skips, tags, retention, compaction and garbage collection in random order, beside a naive model.
 
 The model keeps every version as a value of its own: totals, files that were read, and the rows of its history. The
 engine must agree on every version that is kept, in state, outputs, published files and waiting files; `verify` must
@@ -105,7 +105,7 @@ class Both:
             [self.arrive_and_run] * 4
             + [self.rewind] * 3
             + [self.maintain] * 2
-            + [self.tag, self.untag, self.skip, self.forget]
+            + [self.tag, self.untag, self.skip, self.forget, self.compact, self.compact]
         )
         return self.chance.choice(actions)()
 
@@ -147,6 +147,15 @@ class Both:
         self.model.floor = max(self.model.floor, self.model.head - keep + 1)
         assert self.open().maintain(dry_run=True).garbage == []
         return f"maintain {keep}"
+
+    def compact(self) -> str:
+        """Small published files become fewer; each group is a version that changes nothing else."""
+        made = self.open().maintain(compact_sinks=True).compacted
+        for _ in made:
+            self.model.versions.append(self.model.at(self.model.head))
+            self.restored = None
+        assert self.open().maintain(compact_sinks=True, dry_run=True).compacted == []
+        return f"compact {[(one.first, one.last, one.files_before) for one in made]}"
 
     def tag(self) -> str:
         version = self.chance.randint(0, max(self.model.head, 0))

@@ -162,10 +162,15 @@ def _is_ready(process: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def serve(parent: int) -> None:
-    """Become the server, in its own environment. The kernel kills it when `parent` dies."""
+def _die_with_parent() -> None:
+    """Let the kernel kill this process when the one that started it dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def serve(parent: int) -> None:
+    """Become the server, in its own environment. The kernel kills it when `parent` dies."""
+    _die_with_parent()
     if os.getppid() != parent:
         raise SystemExit("the process that started the server has ended")
     from ministack.app import main  # type: ignore[import-not-found]

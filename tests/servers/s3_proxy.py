@@ -148,6 +148,7 @@ class S3Proxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # or a body waits 40 ms, until the client has acknowledged the headers
             connection_: http.client.HTTPConnection | None = None
 
             def handle_any(self) -> None:

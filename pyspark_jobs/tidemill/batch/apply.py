@@ -43,11 +43,15 @@ T = TypeVar("T")
 U = TypeVar("U")
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
+LARGE_BYTES = 128 * 1024**2
+"""From so many bytes of rows on, memory that reading needed is returned to the system first."""
 
 
 def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
     """Apply the items that one range of one level received; yield its chunks for the next level, and its receipt."""
     inbox = Inbox([wire.decode(data) for data in items])
+    if inbox.row_bytes >= LARGE_BYTES:
+        pa.default_memory_pool().release_unused()  # what reading needed; Arrow would keep it while the state is folded
     if inbox.failures:
         raise inbox.failures[0].error()
     inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
@@ -171,6 +175,8 @@ class _Range:
             chunks = self.inbox.chunks(operator.name, number)
             rows = self._apply_pass(placed, handle, chunks, times.beginning() if begins else times)
             self._quarantine_failed(operator, handle, chunks)
+            del chunks
+            self.inbox.drop(operator.name, number)
             if rows.num_rows:
                 outgoing = Outgoing(self.sender, Origin((self.index, number), self.index, number))
                 results = _Results(outgoing, self.files)

@@ -26,9 +26,12 @@ class Inbox:
         for one in messages:
             if isinstance(one, Chunk):
                 self._by_kind[one.head.kind].append(one)
+        self._arrived = Counter(chunk.head.sender for chunks in self._by_kind.values() for chunk in chunks)
+        self.row_bytes = sum(chunk.body.size for chunk in self._by_kind[wire.ROWS])
+        """The bytes of all rows for operators."""
         self._chunks: dict[tuple[str, int], list[Chunk]] = defaultdict(list)
         self._read: set[tuple[str, int]] = set()
-        for chunk in sorted(self._by_kind[wire.ROWS], key=lambda one: one.head.order):
+        for chunk in sorted(self._by_kind.pop(wire.ROWS, []), key=lambda one: one.head.order):
             self._chunks[chunk.head.subject, chunk.head.pass_number].append(chunk)
 
     def check(self, senders: int, level: int) -> None:
@@ -36,12 +39,9 @@ class Inbox:
         found = [header.sender for header in self.headers]
         if found != list(range(senders)):
             raise InternalError(f"level {level}: headers came from the tasks {found}, expected 0 to {senders - 1} once")
-        arrived = Counter(chunk.head.sender for chunks in self._by_kind.values() for chunk in chunks)
         for header in self.headers:
-            if arrived[header.sender] != header.sent:
-                raise InternalError(
-                    f"level {level}: task {header.sender} sent {header.sent} chunks, {arrived[header.sender]} arrived"
-                )
+            if (arrived := self._arrived[header.sender]) != header.sent:
+                raise InternalError(f"level {level}: task {header.sender} sent {header.sent} chunks, {arrived} arrived")
         splits = [number for header in self.headers for number in header.observed.splits]
         if len(set(splits)) < len(splits):
             raise InternalError(f"level {level}: a split was read by two tasks: {sorted(splits)}")
@@ -50,6 +50,10 @@ class Inbox:
         """Return the chunks of an operator in one pass, in plan order."""
         self._read.add((operator, pass_number))
         return self._chunks.get((operator, pass_number), [])
+
+    def drop(self, operator: str, pass_number: int) -> None:
+        """Free the rows of an operator in one pass, which it has read."""
+        self._chunks.pop((operator, pass_number), None)
 
     def check_read(self, level: int) -> None:
         """Raise `InternalError` if rows arrived that no operator has read: they would be lost."""

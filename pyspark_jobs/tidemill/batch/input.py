@@ -6,7 +6,7 @@ taken them already. INVARIANT: blocks depend only on the plan and the bytes that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from ..pipeline.job import Job, Output, Placed
 from ..protocol.records import Requeued, Split
 from ..sources.contract import ROW, Block, ReadContext
 from ..sources.requeued import read_requeued
+from ..sources.together import MOST_BYTES, MOST_FILES, SMALL_BYTES
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -32,11 +33,44 @@ def read_context(batch: Batch, source: str) -> ReadContext:
 
 
 def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Block]:
-    """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last."""
+    """Yield the rows of a split in blocks; see `Source.read`."""
     source = batch.job.sources[split.source]
     if split.requeued is None:
         return source.read(split, batch.plan.block_rows, context)
     return read_requeued(batch.store(), source, split, batch.plan.block_rows, context)
+
+
+def read_splits(batch: Batch, numbers: Sequence[int]) -> Iterator[tuple[int, Iterable[Block]]]:
+    """Yield the number and the blocks of each split, in order. Small files in a row are read together if possible."""
+    contexts = {name: read_context(batch, name) for name in batch.job.sources}
+    for group in _groups(batch.plan.splits, numbers):
+        splits = [batch.plan.splits[number] for number in group]
+        context, together = contexts[splits[0].source], None
+        if len(group) > 1:
+            source = batch.job.sources[splits[0].source]
+            together = source.read_together(splits, batch.plan.block_rows, context)
+        for place, number in enumerate(group):
+            yield number, read_split(batch, splits[place], context) if together is None else together[place]
+
+
+def _groups(splits: Sequence[Split], numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the numbers in order, several small files of one source that follow each other as one group."""
+    group: list[int] = []
+    size = 0
+    for number in numbers:
+        split = splits[number]
+        is_small = split.size <= SMALL_BYTES and split.requeued is None and split.row_groups is None
+        fits = group and splits[group[0]].source == split.source and len(group) < MOST_FILES
+        if group and not (is_small and fits and size + split.size <= MOST_BYTES):
+            yield group
+            group, size = [], 0
+        if is_small:
+            group.append(number)
+            size += split.size
+        else:
+            yield [number]
+    if group:
+        yield group
 
 
 def read_rows(batch: Batch, split: Split, numbers: set[int]) -> list[pa.RecordBatch]:

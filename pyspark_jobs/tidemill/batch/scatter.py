@@ -6,15 +6,16 @@ of their split's hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from .. import _native
 from ..pipeline import flow
 from ..protocol.records import Split
+from ..sources.contract import Block
 from .batch import Batch
-from .input import only, read_context, read_split
+from .input import only, read_splits
 from .ranges import range_of
 from .sender import Origin, Outgoing, Sender
 from .wire import Observed
@@ -24,8 +25,8 @@ from .work import Item
 def run(batch: Batch, task: int) -> Iterator[Item]:
     """Yield the chunks of every split of scatter task `task`, then its headers."""
     sender = Sender(batch, task, Observed(), combine=True)
-    for number in batch.assignment[task]:
-        yield from _send_split(sender, number)
+    for number, blocks in read_splits(batch, batch.assignment[task]):
+        yield from _send_split(sender, number, blocks)
     yield from sender.headers()
 
 
@@ -34,7 +35,7 @@ def split_hash(split: Split) -> int:
     return _native.text_hash(f"{split.source}/{split.path}")
 
 
-def _send_split(sender: Sender, number: int) -> Iterator[Item]:
+def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[Item]:
     batch = sender.batch
     split = batch.plan.splits[number]
     hashed = split_hash(split)
@@ -45,8 +46,8 @@ def _send_split(sender: Sender, number: int) -> Iterator[Item]:
         origin = Origin((number, block), keyless, number=number, split=split, split_hash=hashed, read=read)
         return Outgoing(sender, origin)
 
-    rows = blocks = 0
-    for block in read_split(batch, split, read_context(batch, split.source)):
+    rows = count = 0
+    for block in read:
         sent = outgoing(block.number, block.rows)
         for action in roots:
             flow.run(batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
@@ -55,11 +56,11 @@ def _send_split(sender: Sender, number: int) -> Iterator[Item]:
         if block.fingerprint is not None:
             sender.observed.fingerprints[str(number)] = block.fingerprint
         rows += block.rows.num_rows + (0 if block.rejects is None else block.rejects.num_rows)
-        blocks = block.number + 1
+        count = block.number + 1
         yield from sent.items
-    last = outgoing(blocks)
+    last = outgoing(count)
     for placed in batch.job.at_level(0):
         last.rest(placed)
     yield from last.items
-    read = sender.observed.splits
-    read[str(number)] = read.get(str(number), 0) + rows
+    known = sender.observed.splits
+    known[str(number)] = known.get(str(number), 0) + rows

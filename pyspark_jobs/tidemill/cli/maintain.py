@@ -34,9 +34,12 @@ SHOWN = 10
 @click.option("--keep-versions", multiple=True, metavar="[OPERATOR=]N", help=_KEEP_VERSIONS)
 @click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
               help="Merge and delete nothing more after this many seconds. The next call does the rest.")  # fmt: skip
+@click.option("--compact-sinks", is_flag=True, help="Join small published files into larger ones.")
+@click.option("--sink-file-size", default="128 MiB", show_default=True, metavar="SIZE",
+              help="With --compact-sinks: the size to aim at. Files below half of it are small.")  # fmt: skip
 @click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True,
               help="Engine that merges state.")  # fmt: skip
-@click.option("--reason", default="", help="Why older versions go. The entry of the floor records it.")
+@click.option("--reason", default="", help="Why older versions go, or files are joined. The record of it says so.")
 @consent_options
 @result_file_option
 @output_options
@@ -45,6 +48,8 @@ def maintain(
     keep: tuple[str, ...],
     keep_versions: tuple[str, ...],
     time_budget: float | None,
+    compact_sinks: bool,
+    sink_file_size: str,
     engine: str,
     reason: str,
     consent: Consent,
@@ -53,14 +58,23 @@ def maintain(
     """Merge state, discard versions that --keep and --keep-versions do not keep, delete objects that no version needs.
 
     Without these options only leftovers of failed attempts are deleted. Tagged versions are kept. Published files are
-    never touched. It is safe beside runs, and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
+    only touched with --compact-sinks: readers of a sink may then see rows twice for a moment. It is safe beside runs,
+    and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
     """
     from ..verbs.maintain import Maintenance, planned
 
     repository = target.open()
-    asked = Maintenance(_rules(keep, "--keep"), _counts(keep_versions), time_budget, reason)
+    asked = Maintenance(
+        keep=_rules(keep, "--keep"),
+        keep_versions=_counts(keep_versions),
+        time_budget_s=time_budget,
+        reason=reason,
+        compact_sinks=compact_sinks,
+        sink_file_size=sink_file_size,
+    )
     before = planned(repository.context, asked)
-    is_harmless = not before.garbage and before.floor == before.floor_before  # merging changes no row
+    deletes = before.garbage or before.compacted or before.floor != before.floor_before
+    is_harmless = not deletes  # merging changes no row
     if not (is_harmless and not consent.dry_run) and not consent.given(_lines(before, consent.dry_run), out):
         return _result(before if consent.dry_run else None, repository, out)
     with _bar(out) as on_progress:
@@ -74,6 +88,8 @@ def _arguments(asked: Any) -> dict[str, Any]:
         "keep_versions": asked.keep_versions,
         "time_budget": asked.time_budget_s,
         "reason": asked.reason,
+        "compact_sinks": asked.compact_sinks,
+        "sink_file_size": asked.sink_file_size,
     }
 
 
@@ -82,7 +98,8 @@ def _result(report: MaintainReport | None, repository: Any, out: Output) -> int:
     if report is None:
         out.result(result_fields("maintain", Exit.NOTHING, repository), ["nothing was changed"])
         return Exit.NOTHING
-    did = report.dry_run or report.merged or report.deleted or report.strays or report.floor > report.floor_before
+    did = report.dry_run or report.merged or report.compacted or report.deleted or report.strays
+    did = did or report.floor > report.floor_before
     status = Exit.DONE if did else Exit.NOTHING
     fields = {**result_fields("maintain", status, repository), **dataclasses.asdict(report)}
     out.result(fields, [_summary(report)])
@@ -95,6 +112,14 @@ def _summary(report: MaintainReport) -> str:
     left = len(report.garbage) - report.deleted
     parts = [f"merged {count_of(len(report.merged), 'range')} of state"] if report.merged else []
     parts += [f"{count_of(report.to_merge, 'range')} left to merge"] if report.to_merge else []
+    if report.compacted:
+        before, after = (
+            sum(getattr(one, name) for one in report.compacted) for name in ("files_before", "files_after")
+        )
+        parts += [f"joined {count_of(before, 'published file')} into {after:,}"]
+    if report.to_compact:
+        why = ", because a batch is planned" if report.compact_waits else ""
+        parts += [f"{count_of(report.to_compact, 'group')} of published files left to join{why}"]
     parts += [f"deleted {count_of(report.deleted, 'object')}"]
     parts += [f"{left:,} left for the next call"] if left else []
     strays = sum(map(len, report.strays.values()))
@@ -113,6 +138,12 @@ def _lines(report: MaintainReport, is_dry: bool) -> list[str]:
         f"state of operator `{name}`: versions from {at} on are kept" for name, at in report.operator_floors.items()
     ]
     lines += [f"{count_of(report.to_merge, 'range')} of state will be merged"] if report.to_merge else []
+    for sink in dict.fromkeys(one.sink for one in report.compacted):
+        ours = [one for one in report.compacted if one.sink == sink]
+        files, size, into = (
+            sum(getattr(one, name) for one in ours) for name in ("files_before", "bytes_before", "files_after")
+        )
+        lines.append(f"sink `{sink}`: {count_of(files, 'published file')} ({size:,} bytes) will become {into:,}")
     lines.append(f"{count_of(len(report.garbage), 'object')} ({report.garbage_bytes:,} bytes) will be deleted")
     if is_dry:
         lines += [f"  {one.name}: {one.why}" for one in report.garbage[:SHOWN]]

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable, TidemillError
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -28,7 +28,9 @@ def write(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
             file.write(data)
         os.replace(part, path)
     except OSError as error:
-        raise _failed("write", path, error) from error
+        with contextlib.suppress(OSError):
+            os.remove(part)
+        raise _failed("write", path, error, len(data)) from error
 
 
 def remove(path: str, storage_options: Mapping[str, Any]) -> None:
@@ -55,5 +57,11 @@ def _in_store(uri: str, storage_options: Mapping[str, Any]) -> tuple[Store, str]
     return open_store(folder, storage_options.get("root")), name
 
 
-def _failed(what: str, path: str, error: OSError) -> InvalidInput:
-    return InvalidInput(f"cannot {what} the result file `{path}`: {error.strerror}")
+def _failed(what: str, path: str, error: OSError, size: int | None = None) -> TidemillError:
+    from ..store import full
+
+    message = f"cannot {what} the result file `{path}`: {error.strerror}"
+    advice = full.advice(error.errno)
+    if advice is None:
+        return InvalidInput(message)
+    return StoreUnavailable(message + full.space(error.errno, path, size), hint=advice)

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..batch.work import Engine
-from ..errors import Fenced, InvalidInput
+from ..errors import Fenced, InvalidInput, StoreUnavailable
 from ..pipeline.places import check_places
 from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
+from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
 from .assemble import Publishing
@@ -35,7 +36,7 @@ from .overtaken import fenced_if_overtaken
 from .promoted import record_promoted
 from .publish import missing_sinks, publish, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
-from .withdraw import first_suspect, may_have_strays, withdraw_strays
+from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -112,7 +113,7 @@ class Drain:
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
-        if head is not None and head.kind in ("rewind", "forget", "promote"):
+        if head is not None and head.kind in WITHDRAWING:
             withdraw_strays(context, head, first_suspect(head))
         check_outputs(context, head, self.limits.accepted)
         return head
@@ -269,11 +270,12 @@ class Drain:
         return ours
 
     def _commit(self, ours: Commit) -> Committed:
-        """Commit. If another attempt has the number, delete what this one stored."""
+        """Commit. If another attempt has the number, or the disk is full, delete what this one stored."""
         try:
             committed = self.context.log.create_commit(ours)
-        except Fenced:
-            discard(self.context.store, ours)
+        except (Fenced, StoreUnavailable) as error:
+            if isinstance(error, Fenced) or is_full(error):
+                discard(self.context.store, ours)
             raise
         if committed.outcome == "already":
             discard(self.context.store, ours)

@@ -22,6 +22,7 @@ from ..protocol.time import START_MS
 from ..sources.contract import ABANDON_PLAN
 from .assemble import Executed, Publishing, active_ms, assemble
 from .context import Context
+from .discard import discarded_if_full
 from .ledger import store_ledger
 from .tasks import TaskCount, assigned, task_bytes, task_count
 
@@ -36,17 +37,26 @@ def execute(
     started = time.perf_counter()
     _check_sources(context, plan)
     batch = _batch(context, head, plan, engine, tasks)
-    receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
-    decide.check_receipts(receipts, plan, batch.levels)
-    executed = time.perf_counter()
-    commit = assemble(context, head, Executed(batch, receipts, engine.name, publishing))
-    ledger, files = store_ledger(context, head, batch, receipts[0].fingerprints)
-    rows = commit.rows | {names.LEDGER: {"files": files}}
+    with discarded_if_full(context.store, batch.attempt):
+        commit, executed = _executed(context, head, batch, engine, publishing)
     durations = {
         "addBatch": int((executed - started) * 1000),
         "walCommit": int((time.perf_counter() - executed) * 1000),
     }
-    return dataclasses.replace(commit, ledger=ledger, rows=rows, durations_ms=durations)
+    return dataclasses.replace(commit, durations_ms=durations)
+
+
+def _executed(
+    context: Context, head: Commit | None, batch: Batch, engine: Engine, publishing: Publishing
+) -> tuple[Commit, float]:
+    """Return the commit record without durations, and when the engine had run the batch."""
+    receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
+    decide.check_receipts(receipts, batch.plan, batch.levels)
+    executed = time.perf_counter()
+    commit = assemble(context, head, Executed(batch, receipts, engine.name, publishing))
+    ledger, files = store_ledger(context, head, batch, receipts[0].fingerprints)
+    rows = commit.rows | {names.LEDGER: {"files": files}}
+    return dataclasses.replace(commit, ledger=ledger, rows=rows), executed
 
 
 def receipts_of(results: Sequence[bytes]) -> list[Receipt]:

@@ -8,6 +8,7 @@ dies before the record has published some of the files; the next run repeats the
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode, encode
 from ..protocol.history import is_shown
 from ..protocol.numbered import Numbered
-from ..protocol.records import Commit, OutputFile, Published, VersionOf
+from ..protocol.records import Commit, OutputFile, Published, PublishedFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import At, is_kept
 from ..schema import to_arrow
@@ -188,15 +189,14 @@ def _publish(context: Context, work: Work) -> bool:
     with _errors_name_sink(work):
         sink = _confirmed(context, work)
         publication = _publication(context, work)
+        withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
         try:
-            files = sink.publish(publication)
+            files = [file for some, gone in _parts(work, publication, withdrawn) for file in _replace(sink, some, gone)]
         except CorruptState:
             if not _is_given_up(context, work):
                 raise
             _withdraw_if_late(context, work, sink, publication)
             return False
-        withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
-        sink.withdraw(publication, withdrawn)
         is_first = _claim(
             context,
             Published(
@@ -216,6 +216,30 @@ def _publish(context: Context, work: Work) -> bool:
         if not is_first:
             _withdraw_if_late(context, work, sink, publication)
     return True
+
+
+def _parts(
+    work: Work, publication: Publication, withdrawn: Sequence[str]
+) -> Iterator[tuple[Publication, Sequence[str]]]:
+    """Yield what is made visible together, and the names that are then withdrawn.
+
+    A compaction replaces files in one partition folder after the other, so that readers find both for a short time.
+    """
+    if work.commit.kind != "compact":
+        yield publication, withdrawn
+        return
+    gone: dict[str, list[str]] = {}
+    for name in withdrawn:
+        gone.setdefault(name.removesuffix(name.rpartition("/")[2]), []).append(name)
+    for folder in dict.fromkeys((*(file.suffix for _, file in publication.files), *gone)):
+        files = [(place, file) for place, file in publication.files if file.suffix == folder]
+        yield dataclasses.replace(publication, files=files), gone.get(folder, [])
+
+
+def _replace(sink: Sink, publication: Publication, withdrawn: Sequence[str]) -> list[PublishedFile]:
+    files = sink.publish(publication)
+    sink.withdraw(publication, withdrawn)
+    return files
 
 
 def _is_given_up(context: Context, work: Work) -> bool:

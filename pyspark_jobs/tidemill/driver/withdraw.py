@@ -20,15 +20,14 @@ LOG = logging.getLogger("tidemill")
 
 
 SUSPECT_VERSIONS = 100
-"""For how many versions after a rewind or a `forget` a run looks for files that a stalled process copied."""
+"""For how many versions after a correction a run looks for files that it withdrew and a stalled process copied."""
+WITHDRAWING = ("rewind", "forget", "compact", "promote")
+"""The kinds of commits that withdraw files."""
 
 
 def may_have_strays(head: Commit | None) -> bool:
-    """Whether the last rewind or `forget` is so recent that a run looks for files of withdrawn versions."""
-    if head is None:
-        return False
-    last = max([*(last for _, last in head.replaced), *_last_forget(head)], default=None)
-    return last is not None and head.version - last <= SUSPECT_VERSIONS
+    """Whether files were withdrawn so recently that a run looks for them."""
+    return head is not None and first_suspect(head) <= head.version
 
 
 def _last_forget(head: Commit) -> list[int]:
@@ -39,12 +38,12 @@ def _last_forget(head: Commit) -> list[int]:
 def first_suspect(head: Commit) -> int:
     """Return the first version whose files were withdrawn so recently that a run looks for them.
 
-    A `forget` may have withdrawn files of any version before it.
+    A `forget` may have withdrawn files of any version before it. A compaction withdraws old files, too, but a process
+    that publishes them now stalled long ago: a run looks for those of recent versions, `maintain` for all.
     """
-    if any(head.version - version <= SUSPECT_VERSIONS for version in _last_forget(head)):
-        return 0
-    recent = (first for first, last in head.replaced if head.version - last <= SUSPECT_VERSIONS)
-    return min(recent, default=head.version + 1)
+    found = [(0, version) for version in _last_forget(head)] + list(head.replaced)
+    found += [(max(one.first, one.by - SUSPECT_VERSIONS), one.by) for one in head.shown_by if one.sink]
+    return min((first for first, by in found if head.version - by <= SUSPECT_VERSIONS), default=head.version + 1)
 
 
 def published_sinks(context: Context, commit: Commit) -> list[str]:
@@ -77,7 +76,7 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     versions before `since` are not listed, unless they are in partition folders.
     """
     found: dict[str, list[str]] = {}
-    if head is None or not context.publishes or not (head.replaced or _last_forget(head)):
+    if head is None or not context.publishes or not (head.replaced or head.shown_by or _last_forget(head)):
         return found
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:

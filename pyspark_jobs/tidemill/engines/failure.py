@@ -6,9 +6,11 @@ through unchanged.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
-from ..errors import InternalError, InvalidInput, TidemillError
+from ..errors import InternalError, InvalidInput, StoreUnavailable, TidemillError
 from .worker import BEGIN_IMPORT_ERROR, BEGIN_TASK_ERROR, END_ERROR
 
 _BEGIN, _END = f"({re.escape(BEGIN_TASK_ERROR)}|{re.escape(BEGIN_IMPORT_ERROR)})", re.escape(END_ERROR)
@@ -17,6 +19,11 @@ _DIED = ("Python worker exited unexpectedly", "Python worker faulthandler", "Exe
 _VERSIONS_DIFFER = "PYTHON_VERSION_MISMATCH"
 _INSTALL = "install it where the workers run, or ship an environment to them (`spark.archives`)"
 _KILLED = "it was killed, ran out of memory, or crashed in native code of Tidemill or of your function"
+_FULL = os.strerror(errno.ENOSPC)
+_FULL_HINT = (
+    "free space in `spark.local.dir` of the machines that run tasks, or set it to a folder on another disk, then run "
+    "again"
+)
 _DIED_HINT = (
     "look for out of memory in the logs of the machine and of Spark; nothing was committed, the next run retries the "
     "batch"
@@ -38,6 +45,10 @@ def failed(error: Exception, engine: str) -> TidemillError:
         line = next(line for line in text.splitlines() if _VERSIONS_DIFFER in line)
         hint = "set `PYSPARK_PYTHON` to a Python of the driver's version on the workers"
         return InvalidInput(f"run a batch on engine `{engine}`: {line.strip()}", hint=hint)
+    if _FULL in text:
+        return StoreUnavailable(
+            f"run a batch on engine `{engine}`: Spark could not write to its local folders: {_FULL}", hint=_FULL_HINT
+        )
     if any(sign in text for sign in _DIED):
         what = "a worker process ended during a task"
         return InternalError(f"run a batch on engine `{engine}`: {what}; {_KILLED}", hint=_DIED_HINT)

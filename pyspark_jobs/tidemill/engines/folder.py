@@ -27,7 +27,11 @@ def private_folder() -> Path | None:
 def write_whole(path: Path, text: str, mode: int) -> None:
     """Write `path` whole or not at all. CRASH: a temporary file stays beside it, and nothing reads it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(temporary, mode)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

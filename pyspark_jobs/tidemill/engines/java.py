@@ -6,6 +6,7 @@ INVARIANT: the first runtime in that order with a supported version is used.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidInput
+from ..store.full import no_temporary_file
 from .folder import private_folder, write_whole
 
 VECTOR_MODULE = "jdk.incubator.vector"
@@ -80,14 +82,25 @@ def home_without_vector(java: Java) -> Path:
     """Return a `JAVA_HOME` whose `bin/java` drops Spark's request for the module `jdk.incubator.vector`.
 
     Java prints a warning about every incubator module. Only MLlib uses this one, and works without it. The folder is
-    written once to the private cache. Without that cache, a runtime that has the module is used as it is.
+    written once to the private cache. Without that cache, or if it is full, a runtime that has the module is used as it
+    is, and for another the folder is a temporary one.
     """
     folder = private_folder()
-    if folder is None and not java.lacks_vector:
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            return _wrapper_in(folder, java)
+    if not java.lacks_vector:
         return java.home
+    try:
+        return _wrapper_in(Path(tempfile.mkdtemp(prefix="tidemill-")), java)
+    except OSError as error:
+        raise no_temporary_file(error) from error
+
+
+def _wrapper_in(folder: Path, java: Java) -> Path:
     text = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    home = (folder or Path(tempfile.mkdtemp(prefix="tidemill-"))) / name
+    home = folder / name
     wrapper = home / "bin" / "java"
     if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != text:
         wrapper.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -80,11 +80,18 @@ def _scatter(work: Work, task: int) -> Callable[[], Iterator[Pair]]:
     return lambda: scatter(work, task)
 
 
+def _taken(items: list[bytes]) -> Iterator[bytes]:
+    """Yield the items in order. The list does not keep them."""
+    items.reverse()
+    while items:
+        yield items.pop()
+
+
 def _apply(work: Work, level: int, index: int, received: list[list[bytes]]) -> Callable[[], Iterator[Pair]]:
     """Return a task that takes the items of its range out of `received`, so that they are freed when it ends."""
 
     def task() -> Iterator[Pair]:
         items, received[index] = received[index], []
-        return apply(work, level, index, items)
+        return apply(work, level, index, _taken(items))
 
     return task

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
+from ..store.full import no_temporary_file
 from . import archive, java, tuning
 
 if TYPE_CHECKING:
@@ -159,7 +160,10 @@ def _socket_folder() -> Path | None:
     """Return a folder that is removed when this process ends, or None if a socket's path in it would be too long."""
     if len(tempfile.gettempdir()) > _LONGEST_FOLDER:
         return None
-    folder = tempfile.mkdtemp(prefix="tidemill-")
+    try:
+        folder = tempfile.mkdtemp(prefix="tidemill-")
+    except OSError as error:
+        raise no_temporary_file(error) from error
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 

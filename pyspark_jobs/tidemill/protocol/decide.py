@@ -72,7 +72,7 @@ def fenced_hint(theirs: Commit) -> str:
     """Return the advice for `fenced`. A void commit means that the plan was abandoned while this run executed it."""
     if theirs.kind == "void":
         return "the plan of this run was abandoned with `replan`; run again to plan the files that wait now"
-    if theirs.kind in ("skip", "reset"):
+    if theirs.kind not in OF_PLAN:
         return f"a `{theirs.kind}` took the number of this version meanwhile; run again"
     return "find the other run, and let only one of them continue"
 

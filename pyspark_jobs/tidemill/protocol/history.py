@@ -8,7 +8,7 @@ history of the head is shown in the sinks exactly once, by its own published rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .records import Commit, Shown
 
@@ -16,16 +16,34 @@ Ranges = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Correction:
-    """What the sinks need if `target` is restored: records to withdraw, versions to show again, and by whom.
+class Change:
+    """What a sink needs if a version is restored: records to withdraw, and versions to show again.
 
-    `undone` are versions of the history before that are not in the history after. Records have the numbers of versions.
+    Records have the numbers of versions. `rest` has, by withdrawn record, those of `adds` whose rows it shows now,
+    because it also shows others that are undone.
+    """
+
+    withdraws: list[int]
+    adds: list[int]
+    rest: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What changes if `target` is restored.
+
+    `undone` are versions of the history before that are not in the history after, `shown_by` says who shows the others
+    from then on. `sinks` has the changes of sinks with records of their own, `others` those of all other sinks.
     """
 
     undone: list[int]
-    withdraws: list[int]
-    adds: list[int]
     shown_by: list[Shown]
+    others: Change
+    sinks: dict[str, Change] = field(default_factory=dict)
+
+    def of(self, sink: str) -> Change:
+        """Return what changes in a sink."""
+        return self.sinks.get(sink, self.others)
 
 
 def is_effective(head: Commit, version: int) -> bool:
@@ -70,32 +88,53 @@ def is_shown(head: Commit, record: int, sink: str = "") -> bool:
     return any(shown_by(head, version, sink) == record for one in shown for version in range(one.first, one.last + 1))
 
 
-def correction(head: Commit | None, target: Commit | None) -> Correction:
-    """Return what changes in the sinks if the version after `head` restores `target`.
+def shown(head: Commit | None, sink: str = "") -> dict[int, int]:
+    """Return the record that shows each version of the effective history in a sink, by version. See `shown_by`."""
+    by = {version: version for version in effective(head)}
+    for place in dict.fromkeys(("", sink)):
+        for one in head.shown_by if head is not None else ():
+            if one.sink == place:
+                by.update((version, one.by) for version in range(one.first, one.last + 1) if version in by)
+    return by
 
-    Single sinks keep what a `forget` published again, because no version before it is restored.
-    """
-    before, after = set(effective(head)), set(effective(target))
+
+def correction(head: Commit | None, target: Commit | None) -> Correction:
+    """Return what changes in the sinks if the version after `head` restores `target`."""
     number = 0 if head is None else head.version + 1
-    by = {} if head is None else {version: shown_by(head, version) for version in before}
-    undone = sorted(before - after)
-    withdrawn = {by[version] for version in undone}
-    adds = sorted(version for version in after if version not in before or by[version] in withdrawn)
-    stays = {version: by[version] for version in after & before if by[version] not in withdrawn}
-    shown = stays | dict.fromkeys(adds, number)
-    ranges = _ranges((version, record) for version, record in sorted(shown.items()) if record != version)
-    ranges += [] if head is None else [one for one in head.shown_by if one.sink]
-    return Correction(undone, sorted(withdrawn), adds, ranges)
+    after = set(effective(target))
+    undone = sorted(set(effective(head)) - after)
+    others, by = _change(shown(head), undone, after, number)
+    ranges = _ranges((version, record) for version, record in sorted(by.items()) if record != version)
+    sinks = {}
+    for sink in dict.fromkeys(one.sink for one in head.shown_by if one.sink) if head is not None else ():
+        sinks[sink], of_sink = _change(shown(head, sink), undone, after, number)
+        ranges += _ranges(((at, record) for at, record in sorted(of_sink.items()) if record != by[at]), sink)
+    return Correction(undone, ranges, others, sinks)
+
+
+def _change(
+    before: Mapping[int, int], undone: Sequence[int], after: set[int], number: int
+) -> tuple[Change, dict[int, int]]:
+    """Return what changes in a sink, and the record that shows each version of the history after."""
+    withdrawn = {before[version] for version in undone}
+    rest: dict[int, list[int]] = {}
+    for version in sorted(after & before.keys()):
+        if before[version] in withdrawn:
+            rest.setdefault(before[version], []).append(version)
+    stays = {version: before[version] for version in after & before.keys() if before[version] not in withdrawn}
+    adds = sorted(after - stays.keys())
+    return Change(sorted(withdrawn), adds, rest), stays | dict.fromkeys(adds, number)
 
 
 def shown_again(head: Commit, records: Mapping[str, Iterable[int]], number: int) -> list[Shown]:
     """Return who shows the versions of the history of `head` if version `number` publishes records again, by sink."""
     found = [one for one in head.shown_by if one.sink not in records]
+    general = shown(head)
     for sink, again in records.items():
-        moved = {one: shown_by(head, one, sink) for one in effective(head)}
-        moved |= {one: number for one, record in moved.items() if record in set(again)}
-        changed = ((one, record) for one, record in moved.items() if record != shown_by(head, one))
-        found += _ranges(sorted(changed), sink)
+        which = set(again)
+        moved = {at: number if record in which else record for at, record in shown(head, sink).items()}
+        changed = ((one, record) for one, record in sorted(moved.items()) if record != general[one])
+        found += _ranges(changed, sink)
     return found
 
 

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from .. import names
-from ..errors import CorruptState, StoreUnavailable
+from ..errors import CorruptState, StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
+from ..store.full import is_full
 from . import hint
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
@@ -65,9 +66,9 @@ class Numbered:
     def claim(self, number: int, data: bytes) -> bytes:
         """Create the record if its number is free, and return the bytes stored under it: ours or another writer's.
 
-        `StoreUnavailable` means that the outcome is unknown. INVARIANT: after an error or a refusal, the name is read
-        back, because our own write may have succeeded although its answer was lost. If the name is still missing, an
-        earlier write may yet arrive, so the same bytes are sent again.
+        `StoreUnavailable` means that the outcome is unknown, unless the disk is full. INVARIANT: after an error or a
+        refusal, the name is read back, because our own write may have succeeded although its answer was lost. If the
+        name is still missing, an earlier write may yet arrive, so the same bytes are sent again.
         """
         name = self.name(number)
         failed: StoreUnavailable | None = None
@@ -82,6 +83,8 @@ class Numbered:
                 found = self._read_if_possible(number)
                 if found is None and not isinstance(error, StoreUnavailable):
                     raise
+                if found is None and pause_s == 0.0 and isinstance(error, TidemillError) and is_full(error):
+                    raise  # refused for certain, because no earlier attempt is on its way
                 failed = error if isinstance(error, StoreUnavailable) else None
             if found is not None:
                 return found

@@ -20,7 +20,9 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "promote"]
+Kind = Literal[
+    "batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "compact", "promote"
+]  # fmt: skip
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -380,6 +382,8 @@ class Commit:
     """The version of another branch that this one repeats, with other code perhaps."""
     promoted: Parent | None = None
     """The version of another branch whose state a promotion takes over."""
+    promotions: list[Number] = field(default_factory=list)
+    """The promotions up to this version. Their rows have the numbers of the versions of the branch."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     late_examples: list[LateRow] = field(default_factory=list)

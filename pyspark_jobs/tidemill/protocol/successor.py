@@ -33,7 +33,18 @@ RESTORED = {
 """What a rewind takes from the version that it restores."""
 CORRECTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "skipped"}
 """What a rewind says of itself and of the sinks."""
-PROMOTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "quarantine", "sinks", "promoted"}
+PROMOTED = {
+    "reason",
+    "restores",
+    "replaced",
+    "shown_by",
+    "withdraws",
+    "adds",
+    "quarantine",
+    "sinks",
+    "promoted",
+    "promotions",
+}
 """What a promotion says of itself and of the sinks."""
 CHANGES: dict[Kind, set[str]] = {
     "batch": BATCH,
@@ -46,6 +57,7 @@ CHANGES: dict[Kind, set[str]] = {
     "rewind": RESTORED | CORRECTED,
     "promote": RESTORED | PROMOTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
+    "compact": {"reason", "withdraws", "adds", "shown_by"},
 }
 """What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
 BACKWARDS: set[Kind] = {"reset", "rewind"}
@@ -120,6 +132,7 @@ def _inherited(origin: Origin) -> Commit:
         replaced=[] if head is None else head.replaced,
         shown_by=[] if head is None else head.shown_by,
         forgotten_at=last_forget(head),
+        promotions=[] if head is None else head.promotions,
     )
 
 

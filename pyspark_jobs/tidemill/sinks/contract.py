@@ -60,13 +60,14 @@ class Publication:
 class Present:
     """A file at the place of a sink: its name, its version, and whether our repository published it.
 
-    `uuid` is that of the repository that published it, or the beginning of that uuid.
+    `uuid` is that of the repository that published it, or the beginning of that uuid. `size` is in bytes.
     """
 
     name: str
     version: int
     is_ours: bool
     uuid: str
+    size: int = 0
 
 
 class Sink(Protocol):

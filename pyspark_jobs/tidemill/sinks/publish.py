@@ -47,7 +47,7 @@ def present_files(folder: Store, identity: Identity, after: int = -1, has_folder
     for entry in folder.list(beginning(identity), start) if is_short else folder.list():
         found = parsed(entry.name)
         if found is not None and found.is_of(identity) and found.version > after:
-            yield Present(entry.name, found.version, found.is_ours(identity), found.uuid)
+            yield Present(entry.name, found.version, found.is_ours(identity), found.uuid, entry.size)
 
 
 def compared_files(folder: Store, files: Mapping[str, PublishedFile], deep: bool) -> Iterator[tuple[str, str | None]]:

@@ -23,6 +23,8 @@ ROW = "_row"
 METADATA = "_metadata"
 """Hidden column, present if a step asks for it: the file that a row comes from. Spark: `_metadata`."""
 HIDDEN = (METADATA, ROW)
+BLOCK_BYTES = 64 * 1024**2
+"""A block of so many bytes is complete, whatever its number of rows."""
 SPLIT_BYTES = 64 * 1024**2
 """A larger file is split if its format allows it."""
 
@@ -136,7 +138,10 @@ class Source(Protocol):
         """Return one split for each file, or parts of about `split_bytes` if the format allows it."""
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last."""
+        """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end."""
+
+    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
+        """Return for each of several small files what `read` yields, or None if each must be read alone."""
 
     def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path`, or the texts that are no rows."""

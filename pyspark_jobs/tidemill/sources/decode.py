@@ -1,6 +1,7 @@
 """Blocks of what a format's reader decodes: turns rejects into errors or tables, and cuts rows into blocks.
 
-INVARIANT: every block of a split except the last has exactly `block_rows` rows, in the order of the file.
+INVARIANT: every block of a split except the last has exactly `block_rows` rows, or at least `BLOCK_BYTES`, in the order
+of the file. Readers cut a file into parts by its bytes alone, so the same file always has the same blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..schema import empty_table, one_batch
-from .contract import REJECT_SCHEMA, Block
+from .contract import BLOCK_BYTES, REJECT_SCHEMA, Block
 from .delimited import Decoded
 from .file_bytes import Unreadable
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
@@ -43,7 +44,7 @@ def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Ite
         if part.rows is None:
             continue
         waiting = pa.concat_tables([waiting, reading.finish(part.rows)])
-        while waiting.num_rows >= block_rows:
+        while waiting.num_rows >= block_rows or waiting.nbytes >= BLOCK_BYTES:
             yield Block(number, _batch(waiting.slice(0, block_rows), reading), _take_rejects(rejects, reading))
             number, waiting = number + 1, waiting.slice(block_rows)
     if waiting.num_rows or rejects:

@@ -11,9 +11,8 @@ import functools
 import io
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..schema import conform, int64_array, int64_scalar, listed, literal, quoted, to_ddl, type_ddl
+from ..store.full import temporary_folder
 from . import connections
 from .contract import ROW
 from .convert import Column, Conversion, Formats, text_columns
@@ -50,6 +50,11 @@ class CsvOptions:
     null_value: str = ""
     formats: Formats = field(default_factory=Formats)
 
+    @property
+    def without_header(self) -> CsvOptions:
+        """The same format for records alone."""
+        return replace(self, header=False)
+
 
 @dataclass(frozen=True)
 class Decoded:
@@ -67,7 +72,7 @@ def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str
         if not begun:
             begun = True
             data = data.removeprefix(_BOM)
-            head = _after_header(data, schema, options) if options.header else 0
+            head = after_header(data, schema, options) if options.header else 0
             line += data.count(b"\n", 0, head)
             data = data[head:]
         if data:
@@ -157,7 +162,7 @@ class _Decoder:
     def decode(self) -> Decoded:
         """Return the rows and rejects of the piece."""
         given = self.piece.for_duckdb()
-        with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
+        with temporary_folder(len(given.data)) as folder:
             path = os.path.join(folder, "piece.csv")
             with open(path, "wb") as file:
                 file.write(given.data)
@@ -276,7 +281,7 @@ def _counted(start: int, count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(int64_scalar(1), count), start=int64_scalar(start - 1))
 
 
-def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
+def after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
     """Return where the records after the header begin. The header must name the columns of `schema`, in order."""
     text = data[: 1024 * 1024].decode(errors="replace")
     doubled = options.escape in ("", options.quote)

@@ -73,6 +73,18 @@ class Content:
         self.at_once = self._data is not None
         """Whether all bytes were read in one request, so that later changes of the object do not matter."""
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether `open_text` decompresses the file."""
+        return _codec(self._name) is not None
+
+    def load(self) -> bytes:
+        """Read all bytes, and keep them for whatever is read later."""
+        if self._data is None:
+            with self.open() as file:
+                self._data = file.read()
+        return self._data
+
     def open(self) -> IO[bytes]:
         """Open the file for reading. Raises `ObjectMissing` if there is none."""
         if self._data is not None:
@@ -91,13 +103,18 @@ class Content:
     @contextlib.contextmanager
     def open_text(self) -> Iterator[Any]:
         """Open the file as an object with `read(n)`, decompressed according to the file's ending."""
-        codec = next((codec for ending, codec in _CODECS.items() if self._name.lower().endswith(ending)), None)
+        codec = _codec(self._name)
         with self.open() as file:
             if codec is None or self._size == 0:
                 yield file
             else:
                 with pa.CompressedInputStream(pa.PythonFile(file), codec) as stream:
                     yield stream
+
+
+def _codec(name: str) -> str | None:
+    """Return how a file is compressed, by its ending."""
+    return next((codec for ending, codec in _CODECS.items() if name.lower().endswith(ending)), None)
 
 
 class Quoting:

@@ -16,15 +16,12 @@ import pyarrow as pa
 from ..errors import InvalidInput, StoreUnavailable
 from ..names import ADDED
 from ..protocol.records import Split
-from ..schema import string_array, to_arrow, to_ddl, type_ddl
+from ..schema import to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store, folder_uri, relative_folder
-from . import connections
 from .contract import (
     ABANDON_PLAN,
     HIDDEN,
-    METADATA,
-    METADATA_TYPE,
     ROW,
     SPLIT_BYTES,
     Block,
@@ -32,16 +29,18 @@ from .contract import (
     ReadContext,
     SourceFile,
 )
-from .convert import Formats, text_value
+from .convert import Formats
 from .decode import Reading, blocks
-from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
+from .delimited import CsvOptions, Decoded, read_csv
 from .file_bytes import Content, Unreadable
+from .file_columns import FileColumns, metadata_of
 from .fingerprint import fingerprint
 from .json_lines import JsonOptions, read_json
 from .listing import is_data, ordered, partition_values
 from .options import FORMATS, read_options
 from .parquet import read_parquet, row_group_ranges
 from .parse import Misfit, parse_texts
+from .together import Small, blocks_together, csv_records, each, json_records
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
@@ -190,7 +189,7 @@ class Files:
         return made
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last, with their rejects.
+        """Yield the rows of a split in blocks of `block_rows` rows, with their rejects; see `Source.read`.
 
         The columns are those of the schema, `_metadata` if the context asks for it, and `_row`. Raises `InvalidInput`
         if the file is missing or has changed since it was planned, and with FAILFAST for the first unreadable row.
@@ -207,13 +206,53 @@ class Files:
         if not content.at_once:
             self._check_unchanged(store, split)
 
+    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
+        """Return the blocks of small text files, decoded together, or None if each must be read alone."""
+        if self.format == "parquet" or self._json.multi_line:
+            return None
+        store, _ = self._open(context.storage_options)
+        try:
+            contents = each(store, lambda split: self._loaded(store, split), splits)
+            small = [self._small(store, *one, context) for one in zip(splits, contents, strict=True)]
+        except (InvalidInput, ObjectMissing, StoreUnavailable, Unreadable):
+            return None  # the error is raised when the file is read alone
+        found = [one for one in small if one is not None]
+        in_file = found[0].columns.in_file if found else None
+        if in_file is None or len(found) < len(splits) or any(one.columns.in_file != in_file for one in found):
+            return None
+        what, csv, zone = f"read files of source `{splits[0].source}`", self._csv.without_header, context.time_zone
+        if self.format == "csv":
+            return blocks_together(found, block_rows, lambda stream: read_csv(stream, in_file, csv, zone, what))
+        return blocks_together(found, block_rows, lambda stream: read_json(stream, in_file, self._json, zone, what))
+
+    def _loaded(self, store: Store, split: Split) -> Content:
+        content = Content(store, split.path, split.size)
+        content.load()
+        self._check_unchanged(store, split)
+        return content
+
+    def _small(self, store: Store, split: Split, content: Content, context: ReadContext) -> Small | None:
+        """Return a small file, or None if it must be read alone."""
+        columns = self._columns(store, split, context)
+        if content.is_compressed or columns.resolve(context.time_zone) is not None:
+            return None
+        data = content.load()
+        records = csv_records(data, columns.in_file, self._csv) if self.format == "csv" else json_records(data)
+        what = f"source `{split.source}`: a block of {split.path}"
+        return None if records is None else Small(what, records, columns, fingerprint(content, self.format))
+
+    def _columns(self, store: Store, split: Split, context: ReadContext) -> FileColumns:
+        folders = partition_values(split.path) if not self.recursiveFileLookup else {}
+        asked = context.columns if self.format == "parquet" else None
+        return FileColumns(self._schema, folders, metadata_of(store, split) if context.metadata else None, asked)
+
     def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path` without its line end."""
-        columns = _Columns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
+        columns = FileColumns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
         reason = columns.resolve(time_zone)
         if reason is not None or self.format == "parquet":
             return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]
-        read, csv = f"read records of file `{path}`", dataclasses.replace(self._csv, header=False)
+        read, csv = f"read records of file `{path}`", self._csv.without_header
         if self.format == "csv":
             made = parse_texts(texts, lambda stream: read_csv(stream, columns.in_file, csv, time_zone, read))
         else:
@@ -223,13 +262,11 @@ class Files:
     def _blocks(
         self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext
     ) -> Iterator[Block]:
-        folders = partition_values(split.path) if not self.recursiveFileLookup else {}
-        asked = context.columns if self.format == "parquet" else None
-        columns = _Columns(self._schema, folders, _metadata(store, split) if context.metadata else None, asked)
+        columns = self._columns(store, split, context)
         reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
         yield from blocks(self._decode(split, content, columns, context.time_zone), block_rows, reading)
 
-    def _decode(self, split: Split, content: Content, columns: _Columns, time_zone: str) -> Iterator[Decoded]:
+    def _decode(self, split: Split, content: Content, columns: FileColumns, time_zone: str) -> Iterator[Decoded]:
         what = f"read file `{split.path}` of source `{split.source}`"
         misfit = columns.resolve(time_zone)
         if self.format == "parquet":
@@ -294,57 +331,6 @@ def _is_first(split: Split) -> bool:
     return split.row_groups is None or split.row_groups[0] == 0
 
 
-class _Columns:
-    """Says where each column of a block comes from: the file, the names of its folders, or Tidemill.
-
-    `in_file` are the columns that the file must have. `asked` are those of them that are read, at least one, so that
-    rows can be counted.
-    """
-
-    def __init__(
-        self,
-        schema: pa.Schema,
-        folders: Mapping[str, str | None],
-        metadata: pa.Scalar | None,
-        asked: frozenset[str] | None,
-    ) -> None:
-        self._folders = {name: value for name, value in folders.items() if name in schema.names}
-        self._schema, self._metadata = schema, metadata
-        self._constants: dict[str, pa.Scalar] = {}
-        self.in_file = pa.schema([field for field in schema if field.name not in self._folders])
-        wanted = [field for field in schema if asked is None or field.name in asked]
-        of_file = [field for field in wanted if field.name not in self._folders]
-        self.asked = pa.schema(of_file or list(self.in_file)[:1])
-        hidden = [pa.field(METADATA, METADATA_TYPE)] if metadata is not None else []
-        self.schema = pa.schema([*wanted, *hidden, pa.field(ROW, pa.int64())])
-
-    def resolve(self, time_zone: str) -> str | None:
-        """Parse the values of the folders. Return why a value does not fit its column, or None if all fit."""
-        for name, text in self._folders.items():
-            field = self._schema.field(name)
-            table = pa.table({"text": string_array([text])})
-            value = text_value("text", field.type, Formats())
-            found = connections.query(
-                connections.for_files(time_zone), f"SELECT {value} AS value FROM folder", folder=table
-            )
-            self._constants[name] = found.column(0).cast(field.type)[0]
-            if text is not None and not self._constants[name].is_valid:
-                return f"folder `{name}={text}`: {misfit_reason(text, field)}"
-        return None
-
-    def finish(self, rows: pa.Table) -> pa.Table:
-        """Return the columns of a block, given those of the file and `_row`."""
-        arrays = []
-        for field in self.schema:
-            if field.name == METADATA and self._metadata is not None:
-                arrays.append(pa.repeat(self._metadata, rows.num_rows))
-            elif field.name in self._constants:
-                arrays.append(pa.repeat(self._constants[field.name], rows.num_rows))
-            else:
-                arrays.append(rows.column(field.name))
-        return pa.Table.from_arrays(arrays, schema=self.schema)
-
-
 def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
     for field in schema:
         if field.name in (*HIDDEN, *ADDED):
@@ -370,18 +356,6 @@ def _ranges(store: Store, file: SourceFile, split_bytes: int) -> list[tuple[int,
         raise
     except (pa.ArrowException, ObjectMissing, OSError):
         return []
-
-
-def _metadata(store: Store, split: Split) -> pa.Scalar:
-    return pa.scalar(
-        {
-            "file_path": f"{store.uri.rstrip('/')}/{split.path}",
-            "file_name": split.path.rpartition("/")[2],
-            "file_size": split.size,
-            "file_modification_time": split.modified_ms * 1000,
-        },
-        METADATA_TYPE,
-    )
 
 
 def _missing_file(split: Split, store: Store) -> InvalidInput:

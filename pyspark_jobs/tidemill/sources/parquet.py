@@ -27,6 +27,10 @@ KEPT_BYTES = 128 * 1024**2
 """With PERMISSIVE, up to so many bytes of rows are kept until all are decoded. A larger split is read twice."""
 _WIDTHS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 _BATCH_ROWS = 131_072
+BATCH_BYTES = 32 * 1024**2
+"""Of rows that are so large that `_BATCH_ROWS` of them have more bytes, fewer are decoded at once."""
+_BUFFER_BYTES = 1024**2
+"""How much of each column of such rows is read at once. Otherwise a column of a row group is read whole."""
 
 
 def read_parquet(
@@ -49,6 +53,8 @@ def read_parquet(
             return
         raise Unreadable(f"{misfit}; {_lost_rows(parquet.metadata, None)}")
     columns = schema if asked is None else asked
+    if _rows_at_once(parquet.metadata, _groups(parquet.metadata, split.row_groups), columns) < _BATCH_ROWS:
+        parquet = pq.ParquetFile(file, metadata=parquet.metadata, pre_buffer=False, buffer_size=_BUFFER_BYTES)
     if mode == FAILFAST:
         yield from _decode(parquet, columns, split)
         return
@@ -78,10 +84,11 @@ def _decode(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterato
     what = f"read file `{split.path}` of source `{split.source}`"
     groups = _groups(parquet.metadata, split.row_groups)
     row = split.first_row
+    at_once = _rows_at_once(parquet.metadata, groups, schema)
     decimals = [field.name for field in schema if has_within(field.type, pt.is_decimal)]
     try:
-        decoded = parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False)
-        for batch in read_ahead(decoded) if _rows(parquet.metadata, groups) > _BATCH_ROWS else decoded:
+        decoded = parquet.iter_batches(at_once, row_groups=groups, columns=schema.names, use_threads=False)
+        for batch in read_ahead(decoded) if _rows(parquet.metadata, groups) > at_once else decoded:
             rows = conform(pa.Table.from_batches([batch]), schema, what)
             for name in decimals:  # a value with more digits than its type would turn into another number
                 rows.column(name).validate(full=True)
@@ -110,6 +117,16 @@ def _decode_fully(parts: Iterator[Decoded]) -> list[Decoded] | None:
 def _groups(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> list[int]:
     first, last = row_groups or (0, footer.num_row_groups - 1)
     return list(range(first, last + 1))
+
+
+def _rows_at_once(footer: pq.FileMetaData, groups: list[int], schema: pa.Schema) -> int:
+    """Return how many rows to decode at once, so that they have about `BATCH_BYTES` at most as far as is known."""
+    size = 0
+    for group in map(footer.row_group, groups):
+        for column in map(group.column, range(group.num_columns)):
+            size += column.total_uncompressed_size if column.path_in_schema.partition(".")[0] in schema.names else 0
+    rows = _rows(footer, groups)
+    return max(1, min(_BATCH_ROWS, BATCH_BYTES * rows // size if size else _BATCH_ROWS))
 
 
 def _rows(footer: pq.FileMetaData, groups: list[int]) -> int:

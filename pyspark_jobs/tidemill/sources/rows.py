@@ -109,6 +109,11 @@ class Rows:
         """Yield the rows of a split in blocks; see `Files.read`."""
         return self._files.read(split, block_rows, context)
 
+    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
+        """Return None: each file is read alone."""
+        del splits, block_rows, context
+        return None
+
     def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
         """Return why texts are no rows: they never are."""
         return self._files.parse(path, texts, time_zone)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, repr_of
 from ..state.columns import SYSTEM_COLUMNS
+from ..store import full
 from ..store.local_files import sync_folder
 
 KEY, STATE = "key", "state"
@@ -75,7 +76,11 @@ def write_file(path: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             hidden.unlink()
-        raise StoreUnavailable(f"write a state map: `{path}`: {error}") from error
+        advice = full.advice(error.errno)
+        if advice is None:
+            raise StoreUnavailable(f"write a state map: `{path}`: {error}") from error
+        reason = f"{error.strerror}{full.space(error.errno, str(path), len(data))}"
+        raise StoreUnavailable(f"write a state map: `{path}`: {reason}", hint=advice) from error
 
 
 def no_segment(path: Path, error: Exception) -> CorruptState:

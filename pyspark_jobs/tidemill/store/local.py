@@ -17,7 +17,7 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
-from . import local_files
+from . import full, local_files
 from .contract import TEMPORARY, Entry, ObjectMissing, ObjectReplaced, Store, check_range, checked, get_unchanged
 from .local_files import Place, Write
 from .walk import entry, walk
@@ -27,8 +27,6 @@ BESIDE = ".tidemill-tmp"
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _UNHOLDABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
 _ADVICE = {
-    errno.ENOSPC: "free space on the disk",
-    errno.EDQUOT: "free space or raise the quota",
     errno.EACCES: "give this user access to the folder",
     errno.EPERM: "give this user access to the folder",
     errno.EROFS: "mount the file system for writing, or choose another root",
@@ -84,19 +82,19 @@ class LocalStore:
 
     def put(self, name: str, data: bytes) -> str | None:
         """Write and fsync a file without a name, then link it to its name; rename it if the name has a file."""
-        self._replace(name, lambda file: file.write(data))
+        self._replace(name, lambda file: file.write(data), len(data))
         return None
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Write and rename a temporary file without fsync, so the file system may lose it."""
         place = self._place(name)
-        with _errors("write", place.path):
+        with _errors("write", place.path, len(data)):
             local_files.replace_hint(place, lambda file: file.write(data))
 
     def create(self, name: str, data: bytes) -> bool:
         """Write and fsync a file without a name, then link it to its name; the system refuses a taken name."""
         place = self._place(name)
-        with _errors("create", place.path):
+        with _errors("create", place.path, len(data)):
             return local_files.create(place, lambda file: file.write(data))
 
     def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
@@ -108,9 +106,10 @@ class LocalStore:
         if not isinstance(origin, LocalStore):
             return self.put(target, get_unchanged(origin, source, etag))
         with origin._open(source) as file:
-            if etag is not None and entry(source, os.fstat(file.fileno())).etag != etag:
+            found = os.fstat(file.fileno())
+            if etag is not None and entry(source, found).etag != etag:
                 raise ObjectReplaced(source, origin.uri, etag)
-            self._replace(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
+            self._replace(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20), found.st_size)
         return None
 
     def copies_from(self, origin: Store) -> bool:
@@ -172,15 +171,15 @@ class LocalStore:
     def _place(self, name: str) -> Place:
         return Place(self._path(name), self._spare)
 
-    def _replace(self, name: str, write: Write) -> None:
+    def _replace(self, name: str, write: Write, size: int) -> None:
         place = self._place(name)
-        with _errors("write", place.path):
+        with _errors("write", place.path, size):
             local_files.replace(place, write)
 
 
 @contextlib.contextmanager
-def _errors(verb: str, path: str) -> Iterator[None]:
-    """Turn errors of the system into one of the five kinds: verb, path, reason, advice."""
+def _errors(verb: str, path: str, size: int | None = None) -> Iterator[None]:
+    """Turn errors of the system into one of the five kinds: verb, path, reason, advice. A write has `size` bytes."""
     try:
         yield
     except TidemillError:
@@ -192,5 +191,6 @@ def _errors(verb: str, path: str) -> Iterator[None]:
                 f"{verb} `{path}`: {reason}; expected a name that the file system accepts, "
                 "in a path whose other parts are folders"
             ) from error
-        advice = _ADVICE.get(error.errno or 0, "check the file system, then run again")
-        raise StoreUnavailable(f"{verb} `{path}`: {reason}", hint=advice) from error
+        advice = full.advice(error.errno) or _ADVICE.get(error.errno or 0, "check the file system, then run again")
+        room = full.space(error.errno, path, size)
+        raise StoreUnavailable(f"{verb} `{path}`: {reason}{room}", hint=advice) from error

@@ -13,7 +13,8 @@ import time
 import uuid
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
-from .contract import Store
+from .contract import ObjectMissing, Store
+from .full import is_full
 
 _lock = threading.Lock()
 _probed: set[tuple[int, str]] = set()
@@ -38,7 +39,9 @@ def probe(store: Store) -> None:
         try:
             _probe_once(store)
             break
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if is_full(error):
+                raise
             time.sleep(pause_s)
     else:
         _probe_once(store)
@@ -57,13 +60,21 @@ def _probe_once(store: Store) -> None:
 
 def _refuse_two_winners(store: Store, name: str) -> None:
     first, second = b"first", b"second"
-    if not store.create(name, first):
+    if not store.create(name, first) and not _has(store, name, first):
         raise _refusal(store, "the first create of a new name was refused")
     if store.create(name, second):
         raise _refusal(store, "a second create of the same name succeeded")
     found = store.get(name)
     if found != first:
         raise _refusal(store, f"a refused create left {found[:20]!r} under the name")
+
+
+def _has(store: Store, name: str, data: bytes) -> bool:
+    """Whether our create was refused by its own repetition: proxies on the way may send a request twice."""
+    try:
+        return store.get(name) == data
+    except ObjectMissing:
+        return False
 
 
 def _refusal(store: Store, found: str) -> InvalidInput:

@@ -58,6 +58,19 @@ def collect(context: Context, deadline: float | None = None, on_deleted: OnDelet
     return Collected(found, deleted)
 
 
+def delete_garbage(context: Context) -> int:
+    """Delete what is garbage already, without writing anything, as on a full disk. Return how many objects there were.
+
+    Merged segments that no kept version can use stay, because only an entry of `refs/` gives them up.
+    """
+    refs = context.refresh()
+    known = lineage(context, refs)
+    kept = kept_names(known) | {one.name for one in named(refs)}
+    found = garbage(refs, known.heads, kept, _listing(context), known.refs_through)
+    context.store.delete_many([one.name for one in found])
+    return len(found)
+
+
 def drop_bases(context: Context, dead: Sequence[int]) -> None:
     """Append the entry that gives up merged segments that no kept version can use."""
 

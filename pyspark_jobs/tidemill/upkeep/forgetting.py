@@ -29,10 +29,8 @@ def _tags_below(refs: Refs, version: int) -> dict[str, Tagged]:
 
 
 def _branches_below(refs: Refs, version: int) -> list[Branch]:
-    """Return branches newest first, so that one is dropped before the branch from which it starts."""
-    below = [one for one in refs.branches.values()
-             if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
-    return below[::-1]  # `refs` has them in the order in which they were made
+    return [one for one in refs.branches.values()
+            if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
 
 
 def _on_main(refs: Refs, branch: str, version: int) -> int:
@@ -99,7 +97,7 @@ def _next_entry(refs: Refs, last: Forgotten, entries: dict[str, int]) -> Entry |
         )
     for name, tag in _tags_below(refs, last.version).items():
         return Tag(**placed, reason=reason, name=name, branch=tag.branch, version=None)
-    for branch in _branches_below(refs, last.version):
+    for branch in reversed(_branches_below(refs, last.version)):  # a branch before the one from which it starts
         return DropBranch(**placed, reason=reason, name=branch.name, id=branch.id)
     operators = {name: last.version for name, at in kept.operators.items() if at < last.version}
     version = max(kept.version, last.version)

@@ -45,7 +45,7 @@ class Writing:
 
     def stem(self, index: int) -> str:
         """Return the stem of the name of the `index`-th object."""
-        return names.forget_stem(self.version, self.attempt, index)
+        return names.again_stem(self.version, self.attempt, index, "forget")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.correct import correct, required
-from ..driver.discard import discard_names
+from ..driver.discard import discard_unless_named, discarded_if_full
 from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
@@ -114,10 +114,11 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
             _refuse_missing(context, origin.head, asked, keys)
         to = Writing(origin.number, uuid.uuid4().hex[:12])
         try:
-            made = _made(context, origin.head, asked, keys, to)
+            with discarded_if_full(context.store, to.attempt):
+                made = _made(context, origin.head, asked, keys, to)
             commit = _commit(context, origin, asked, made, to.attempt)
         except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
-            _discard_unless_named(context, to)
+            discard_unless_named(context, to.version, to.attempt, to.stored)
             raise
     removed = _finish(context)
     for cached in before.traces.cached:
@@ -135,13 +136,6 @@ def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> 
         pins_below(origin.refs, origin.number),
         traces(context, origin.head, asked.operator, keys, _columns(asked)),
     )
-
-
-def _discard_unless_named(context: Context, to: Writing) -> None:
-    """Delete what was stored, unless the commit was made and publishing failed."""
-    head = context.log.head()
-    if head is None or head.version < to.version or context.log.commit(to.version).attempt != to.attempt:
-        discard_names(context.store, to.stored, to.attempt)
 
 
 def _finish(context: Context) -> list[str]:

@@ -1,7 +1,8 @@
 """`maintain`: merges segments of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
 
-It is safe beside runs, corrections and other calls, and does what is left when it is called again. CRASH: each step is
-one entry of `refs/`, or deletes objects that no kept version names.
+If it is asked to, it joins small published files, too. It is safe beside runs, corrections and other calls, and does
+what is left when it is called again. CRASH: each step is one entry of `refs/` or one commit, or deletes objects that no
+kept version names.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.withdraw import withdraw_strays
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.compatible import first_name, present_name
 from ..protocol.garbage import Garbage
 from ..protocol.refs import Kept
 from ..protocol.retained import floor
 from ..protocol.retention import ALL_OPERATORS, Retention, Rule
 from ..spelling import unknown
+from ..store.full import is_full
 from ..store.probe import probe
-from ..units import duration_ms
-from ..upkeep.collect import Collected, OnDeleted, collect, look
+from ..units import duration_ms, size_bytes
+from ..upkeep.collect import Collected, OnDeleted, collect, delete_garbage, look
+from ..upkeep.compact_choice import TARGET_BYTES
+from ..upkeep.compacting import Compacted, Compaction, CompactReport
 from ..upkeep.forgetting import give_up_forgotten
 from ..upkeep.merging import Merged, merge, plan_merges
 from ..upkeep.retain import raise_floor, wanted
@@ -48,7 +52,9 @@ class MaintainReport:
     `operator_floors` has the floors of operators with a rule of their own. `kept_by` are the tags that keep versions
     below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
     `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after
-    their withdrawal.
+    their withdrawal. `compacted`: groups of published files that were joined; in a dry run, that would be.
+    `to_compact`: how many groups are left; in a dry run, all of them. `compact_waits`: whether they are left because a
+    batch is planned.
     """
 
     floor_before: int
@@ -60,6 +66,9 @@ class MaintainReport:
     merged: list[Merged] = field(default_factory=list)
     to_merge: int = 0
     strays: dict[str, list[str]] = field(default_factory=dict)
+    compacted: list[Compacted] = field(default_factory=list)
+    to_compact: int = 0
+    compact_waits: bool = False
     dry_run: bool = False
 
     @property
@@ -78,11 +87,25 @@ class Maintenance:
     reason: str = ""
     on_progress: OnProgress | None = None
     engine: Callable[[], Engine] | None = None
+    compact_sinks: bool = False
+    sink_file_size: str | int = TARGET_BYTES
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
-    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
-    retention = _retention(context, asked)
+    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule.
+
+    If the disk is full, garbage that needs no new entry of `refs/` is deleted, and everything is tried once more.
+    """
+    try:
+        return _maintained(context, asked)
+    except StoreUnavailable as error:
+        if not is_full(error) or not delete_garbage(context):
+            raise
+    return _maintained(context, asked)
+
+
+def _maintained(context: Context, asked: Maintenance) -> MaintainReport:
+    retention, target_bytes = _retention(context, asked), _target_bytes(asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
     check_root(context)
     probe(context.store)
@@ -91,11 +114,23 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     give_up_forgotten(context)
     after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
     report = merge(context, deadline, _for(asked, "merging state"), engine=asked.engine)
+    joined = CompactReport()
+    if asked.compact_sinks:
+        compaction = Compaction(context, target_bytes, asked.reason)
+        joined = compaction.run(deadline, _for(asked, "joining published files"))
     collected = collect(context, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(context, context.head())
     found = _report(context, before, after, collected)
     left = len(report.left) + len(report.overtaken)
-    return dataclasses.replace(found, merged=report.merged, to_merge=left, strays=strays)
+    return dataclasses.replace(
+        found,
+        merged=report.merged,
+        to_merge=left,
+        strays=strays,
+        compacted=joined.compacted,
+        to_compact=joined.left,
+        compact_waits=joined.has_plan,
+    )
 
 
 def _for(asked: Maintenance, what: str) -> OnDeleted | None:
@@ -105,13 +140,15 @@ def _for(asked: Maintenance, what: str) -> OnDeleted | None:
 
 def planned(context: Context, asked: Maintenance) -> MaintainReport:
     """Return what `maintain` would do. Writes nothing."""
-    retention = _retention(context, asked)
+    retention, target_bytes = _retention(context, asked), _target_bytes(asked)
     refs = context.refresh()
     before, after = floor(refs, context.branch), wanted(context, retention)
     as_if = dataclasses.replace(refs, floors=refs.floors | {context.branch: after})
     found, _ = look(context, as_if)
     report = _report(context, before, after, Collected(found, 0))
-    return dataclasses.replace(report, to_merge=len(plan_merges(context)), dry_run=True)
+    joined = Compaction(context, target_bytes).planned() if asked.compact_sinks else []
+    merges = len(plan_merges(context))
+    return dataclasses.replace(report, to_merge=merges, compacted=joined, to_compact=len(joined), dry_run=True)
 
 
 def _report(context: Context, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
@@ -158,3 +195,10 @@ def _seconds(budget: float) -> float:
     if isinstance(budget, bool) or not isinstance(budget, int | float) or budget < 0:
         raise InvalidInput(f"maintain: time_budget={budget!r}, expected a number of at least 0")
     return float(budget)
+
+
+def _target_bytes(asked: Maintenance) -> int:
+    size = size_bytes(asked.sink_file_size)
+    if size < 1:
+        raise InvalidInput(f"maintain: sink_file_size={asked.sink_file_size!r}, expected at least one byte")
+    return size

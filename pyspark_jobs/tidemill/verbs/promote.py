@@ -7,6 +7,7 @@ the next run completes it.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,23 +15,25 @@ from typing import Any, Literal
 from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.correct import correct
+from ..driver.discard import discard_names
 from ..driver.drain import Limits, OnProgress
 from ..driver.identity import check_root
 from ..driver.promoted import record_promoted
 from ..driver.publish import repair
 from ..driver.sink_checks import NOT_SHARED, Accepted, check_outputs, described
 from ..driver.versions import Needed, hold
-from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
-from ..errors import InvalidInput
-from ..protocol.history import correction, effective, is_effective, last_forget, replaced_at
-from ..protocol.records import AddedOutput, Commit, VersionOf
+from ..errors import Fenced, InvalidInput
+from ..protocol.history import effective, is_effective, last_forget, replaced_at
+from ..protocol.records import AddedOutput, Commit
 from ..protocol.refs import MAIN
 from ..protocol.successor import RESTORED, totals
 from ..sources.contract import SourceFile
 from ..sources.ledger import look_up
 from ..store.probe import probe
+from ..upkeep.rest_published import Writing
 from .open import on_branch
 from .replay import Asked, ReplayReport, replay
+from .sink_change import SinkChange, made_by, published_instead, sink_change
 
 Outputs = Literal["correct", "keep"]
 OUTPUTS = ("correct", "keep")
@@ -59,6 +62,7 @@ class _Found:
     head: Commit | None
     theirs: Commit
     fork: Commit | None
+    change: SinkChange | None
     added: dict[str, list[AddedOutput]]
     promotion: Promotion
 
@@ -83,21 +87,26 @@ def promote(
         "operators": totals(theirs.operators),
         "batch_time_ms": max(one.batch_time_ms for one in (found.head, theirs) if one is not None),
         "promoted": theirs.as_parent,
+        "promotions": [*([] if found.head is None else found.head.promotions), number],
         "sinks": {one: described(context, found.head, output, NOT_SHARED) for one, output in outputs_of.items()},
     }
-    if outputs == "correct":
-        change = correction(found.head, found.fork)
+    attempt = uuid.uuid4().hex[:12]
+    to = Writing(number, attempt)
+    if found.change is not None:
+        instead = published_instead(context, found.head, found.change, to)
+        for sink, added in found.added.items():
+            instead["adds"].setdefault(sink, []).extend(added)
         changes |= {
+            "attempt": attempt,
             "replaced": replaced_at(number, found.fork),
-            "shown_by": change.shown_by,
-            "withdraws": {
-                sink: [VersionOf(context.branch, one) for one in those]
-                for sink, those in found.promotion.withdraws.items()
-            },
-            "adds": found.added,
-            "quarantine": [file for commit in _own(branch, found.theirs) for file in commit.quarantine],
+            "quarantine": [file for commit in _own(branch, theirs) for file in commit.quarantine],
+            **instead,
         }
-    made = correct(context, origin, "promote", changes)
+    try:
+        made = correct(context, origin, "promote", changes)
+    except Fenced:
+        discard_names(context.store, to.stored, attempt)
+        raise
     record_promoted(context, made)
     return made
 
@@ -130,18 +139,16 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     check_outputs(context, head, accepted)
     start = None if fork < 0 else context.log.commit(fork)
     replaced = list(effective(head, fork + 1)) if outputs == "correct" else []
-    withdraws: dict[str, list[int]] = {}
+    if outputs == "keep":
+        return _Found(head, theirs, start, None, {}, Promotion(name, theirs.version, [], {}, {}))
     added: dict[str, list[AddedOutput]] = {}
-    if outputs == "correct":
-        withdraws = _published(context, correction(head, start).withdraws)
-        for commit in _own(branch, theirs):
-            for sink, files in commit.outputs.items():
-                if files and sink in context.job.outputs:
-                    added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
-        for sink in withdraws:
-            refuse_unless_withdrawable(context, sink)
+    for commit in _own(branch, theirs):
+        for sink in commit.outputs:
+            if sink in context.job.outputs and (files := list(made_by(commit, sink))):
+                added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
+    change = sink_change(context, head, start)
     adds = {sink: [one.version for one in those] for sink, those in added.items()}
-    return _Found(head, theirs, start, added, Promotion(name, theirs.version, replaced, withdraws, adds))
+    return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
 
 
 def _check_history(name: str, head: Commit, fork: int) -> None:
@@ -162,17 +169,6 @@ def _own(branch: Context, theirs: Commit) -> Iterator[Commit]:
         yield branch.log.commit(version)
 
 
-def _published(context: Context, versions: list[int]) -> dict[str, list[int]]:
-    """Return by sink which of the versions published something there."""
-    uuid = context.initialised().uuid
-    found: dict[str, list[int]] = {}
-    for version in versions:
-        commit = context.log.commit(version)
-        for sink in published_sinks(context, commit) if commit.pipeline_uuid == uuid else ():
-            found.setdefault(sink, []).append(version)
-    return found
-
-
 def _check_covered(
     context: Context, branch: Context, name: str, head: Commit | None, theirs: Commit, fork: int
 ) -> None:
@@ -183,9 +179,7 @@ def _check_covered(
     for version in effective(head, fork + 1):
         commit = context.log.commit(version)
         if commit.promoted == theirs.as_parent:
-            raise InvalidInput(
-                f"promote `{name}`: version {version} has taken over its version {theirs.version} already"
-            )
+            raise InvalidInput(f"promote `{name}`: version {version} has taken over version {theirs.version} already")
         wanted = [(one.source, one.path) for one in commit.skipped]
         wanted += [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
         plan = context.log.plan(version) if commit.kind == "batch" else None

@@ -259,8 +259,10 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
 
 def output_files(commit: Commit, name: str) -> list[list[OutputFile]]:
     """Return the files of a sink in a version, by the version that wrote them: a promotion has those of its branch."""
-    added = [one.files for one in commit.adds.get(name, [])] if commit.kind == "promote" else []
-    return [files for files in (commit.outputs.get(name, []), *added) if files]
+    groups = [commit.outputs.get(name, [])]
+    if commit.kind == "promote":  # what the branch made, version by version
+        groups += [one.files for one in commit.adds.get(name, []) if one.branch != commit.branch]
+    return [files for files in groups if files]
 
 
 def _rows_of(context: Context, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:

@@ -20,16 +20,17 @@ from ..driver.ledger import store_skipped
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
-from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
-from ..protocol.history import Correction, correction, last_forget
-from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
+from ..protocol.history import last_forget
+from ..protocol.records import Commit, SkippedFile
 from ..protocol.retained import refuse_if_gone
 from ..protocol.successor import Origin, restored
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
 from ..store.probe import probe
+from ..upkeep.rest_published import Writing
 from .files import File, Files, listed_files, one_of, planned_files
+from .sink_change import SinkChange, published_instead, sink_change
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,7 @@ class _Found:
 
     origin: Origin
     target: Commit | None
-    correction: Correction
-    added: dict[str, list[AddedOutput]]
+    change: SinkChange
     rewind: Rewind
 
 
@@ -71,25 +71,21 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
     found = _found(context, to_version, without)
     origin, target = found.origin, found.target
     if target is not None:
-        again = sorted({one.version for those in found.added.values() for one in those if one.files})
+        again = found.change.again
         hold(context, Needed(target.version, again), origin.number, "rewind", reason)
     origin = context.origin(origin.head)
     attempt = uuid.uuid4().hex[:12]
+    to = Writing(origin.number, attempt)
     changes: dict[str, Any] = {
         "attempt": attempt,
         "reason": reason,
         **restored(origin, target),
-        "shown_by": found.correction.shown_by,
-        "withdraws": {
-            sink: [VersionOf(context.branch, one) for one in versions]
-            for sink, versions in found.rewind.withdraws.items()
-        },
-        "adds": found.added,
+        **published_instead(context, origin.head, found.change, to),
     }
-    stored: list[str] = []
+    stored = to.stored
     if found.rewind.without:
         ours = store_skipped(context, target, found.rewind.without, origin.number, attempt)
-        stored = [one.name for one in ours.segments]
+        stored += [one.name for one in ours.segments]
         changes["ledger"] = ours.segments
         changes["rows"] = {**changes["rows"], names.LEDGER: {"files": ours.rows}}
         changes["skipped"] = [SkippedFile(f.source, f.path, f.etag, f.size) for f in found.rewind.without]
@@ -119,12 +115,8 @@ def _found(context: Context, to_version: VersionSpec, without: Sequence[File]) -
 def _looked_up(context: Context, head: Commit | None, target: Commit | None, without: Sequence[File]) -> _Found:
     origin = context.origin(head)
     number = -1 if target is None else target.version
-    change = correction(head, target)
+    change = sink_change(context, head, target)
     undone = [context.log.commit(version) for version in change.undone]
-    withdraws = _by_sink(context, change.withdraws)
-    for sink in withdraws:
-        refuse_unless_withdrawable(context, sink)
-    added = _added(context, change.adds)
     plan = context.log.plan(origin.number, origin.parent)
     waiting = _read_by(context, undone, target)
     out = _taken_out(context, target, without, waiting | planned_files(plan))
@@ -133,10 +125,10 @@ def _looked_up(context: Context, head: Commit | None, target: Commit | None, wit
     left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
     there = _there(context) if left else {}
     gone = [file for key, file in left.items() if there is not None and key not in there]
-    rest = [file for key, file in left.items() if there is None or key in there]
-    adds = {sink: [one.version for one in versions] for sink, versions in added.items()}
+    again = [file for key, file in left.items() if there is None or key in there]
     ends = None if plan is None else plan.number
-    return _Found(origin, target, change, added, Rewind(number, change.undone, rest, out, gone, withdraws, adds, ends))
+    made = Rewind(number, change.undone, again, out, gone, change.withdraws, change.adds, ends)
+    return _Found(origin, target, change, made)
 
 
 def _is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
@@ -161,37 +153,6 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
             hint="versions before a `forget` cannot be restored",
         )
     return None if number < 0 else context.log.commit(number)
-
-
-def _ours(context: Context, versions: Sequence[int]) -> list[Commit]:
-    """Return the commits of versions, without those of the repository of which this is a copy."""
-    uuid = context.initialised().uuid
-    return [commit for version in versions if (commit := context.log.commit(version)).pipeline_uuid == uuid]
-
-
-def _by_sink(context: Context, versions: Sequence[int]) -> dict[str, list[int]]:
-    """Return by sink which of the versions published something there."""
-    found: dict[str, list[int]] = {}
-    for commit in _ours(context, versions):
-        for sink in published_sinks(context, commit):
-            found.setdefault(sink, []).append(commit.version)
-    return found
-
-
-def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOutput]]:
-    """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
-    found: dict[str, list[AddedOutput]] = {}
-    for commit in _ours(context, versions):
-        version = commit.version
-        for sink in published_sinks(context, commit):
-            files = [*commit.outputs.get(sink, [])]
-            if commit.kind == "promote":
-                files += [file for one in commit.adds.get(sink, []) for file in one.files]
-            if files:
-                refuse_if_gone(context.initialised(), context.at(version), "rewind: publish again")
-            refuse_unless_withdrawable(context, sink)
-            found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
-    return found
 
 
 def _there(context: Context) -> Files | None:

@@ -39,6 +39,9 @@ class Blocks:
             yield Block(number, batch, self.rejects if number == 0 else None)
             first += len(rows)
 
+    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> None:
+        return None
+
 
 def batch(
     pipeline: tm.Pipeline,

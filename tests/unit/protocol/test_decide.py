@@ -69,7 +69,7 @@ def test_the_hint_for_fenced_says_whether_the_plan_was_abandoned() -> None:
     assert fenced_hint(make.commit(3, "try-2", kind="void")) == abandoned
 
 
-@pytest.mark.parametrize("kind", ["skip", "reset"])
+@pytest.mark.parametrize("kind", ["skip", "reset", "rewind", "migrate", "requeue", "forget"])
 def test_the_hint_for_fenced_names_a_correction(kind: Any) -> None:
     theirs = make.commit(3, "try-2", kind=kind)
     assert fenced_hint(theirs) == f"a `{kind}` took the number of this version meanwhile; run again"

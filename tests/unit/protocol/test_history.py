@@ -31,7 +31,12 @@ def test_a_rewind_leaves_out_the_versions_between() -> None:
     for _ in range(4):
         commits.append(batch(commits[-1]))
     change = correction(commits[4], commits[1])
-    assert (change.undone, change.withdraws, change.adds, change.shown_by) == ([2, 3, 4], [2, 3, 4], [], [])
+    assert (change.undone, change.others.withdraws, change.others.adds, change.shown_by) == (
+        [2, 3, 4],
+        [2, 3, 4],
+        [],
+        [],
+    )
     fifth = rewound(commits[4], commits[1])
     assert fifth.replaced == [(2, 4)]
     assert list(effective(fifth)) == [0, 1, 5]
@@ -44,12 +49,12 @@ def test_restoring_what_was_rewound_shows_it_again_under_the_new_number() -> Non
         commits.append(batch(commits[-1]))
     commits.append(rewound(commits[4], commits[1]))
     change = correction(commits[5], commits[4])
-    assert (change.undone, change.withdraws, change.adds) == ([5], [5], [2, 3, 4])
+    assert (change.undone, change.others.withdraws, change.others.adds) == ([5], [5], [2, 3, 4])
     assert change.shown_by == [Shown(2, 4, 6)]
     commits.append(rewound(commits[5], commits[4]))
     assert list(effective(commits[6])) == [0, 1, 2, 3, 4, 6]
     change = correction(commits[6], commits[2])  # what version 6 shows goes; version 2 must come back
-    assert (change.undone, change.withdraws, change.adds) == ([3, 4, 6], [6], [2])
+    assert (change.undone, change.others.withdraws, change.others.adds) == ([3, 4, 6], [6], [2])
     assert change.shown_by == [Shown(2, 2, 7)]
 
 
@@ -95,10 +100,10 @@ def test_random_rewinds_agree_with_a_naive_model(seed: int) -> None:
             at = chance.randint(-1, head.version)
             target = None if at < 0 else commits[at]
             change = correction(head, target)
-            for record in change.withdraws:
+            for record in change.others.withdraws:
                 shown.pop(record, None)
-            if change.adds:
-                shown[number] = set(change.adds)
+            if change.others.adds:
+                shown[number] = set(change.others.adds)
             commits.append(rewound(head, target))
             histories.append([*([] if at < 0 else histories[at]), number])
         newest = commits[-1]
@@ -111,3 +116,50 @@ def test_random_rewinds_agree_with_a_naive_model(seed: int) -> None:
         for record in range(number):
             if record in batches and record not in shown:
                 assert not is_shown(newest, record)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_rewinds_and_compactions_of_a_sink_agree_with_a_naive_model(seed: int) -> None:
+    """As above, with neighbours that one sink shows by one record, while others show them as before."""
+    chance = random.Random(seed)
+    commits: list[Commit] = []
+    histories: list[list[int]] = []
+    shown_in: dict[str, dict[int, set[int]]] = {"a": {}, "b": {}, "other": {}}
+    batches: set[int] = set()
+    for number in range(chance.randint(1, 30)):
+        head = commits[-1] if commits else None
+        what = chance.random()
+        if head is None or what < 0.5:
+            commits.append(batch(head))
+            histories.append([*(histories[-1] if histories else []), number])
+            batches.add(number)
+            for shown in shown_in.values():
+                shown[number] = {number}
+        elif what < 0.75:
+            sink = chance.choice("ab")
+            ordered = sorted(shown_in[sink], key=lambda record: min(shown_in[sink][record]))
+            first = chance.randrange(len(ordered)) if ordered else 0
+            group = ordered[first : first + chance.randint(1, 4)]
+            if group:
+                shown_in[sink][number] = {one for record in group for one in shown_in[sink].pop(record)}
+            again = shown_again(head, {sink: group}, number)
+            commits.append(dataclasses.replace(batch(head), shown_by=again))
+            histories.append([*histories[-1], number])
+        else:
+            at = chance.randint(-1, head.version)
+            change = correction(head, None if at < 0 else commits[at])
+            for sink, shown in shown_in.items():
+                for record, rest in change.of(sink).rest.items():
+                    assert set(rest) & batches == shown.get(record, set()) & set(histories[at] if at >= 0 else [])
+                for record in change.of(sink).withdraws:
+                    shown.pop(record, None)
+                if back := set(change.of(sink).adds) & batches:
+                    shown[number] = back
+            commits.append(rewound(head, None if at < 0 else commits[at]))
+            histories.append([*([] if at < 0 else histories[at]), number])
+        newest = commits[-1]
+        for sink, shown in shown_in.items():
+            visible = sorted(version for versions in shown.values() for version in versions)
+            assert visible == [version for version in histories[-1] if version in batches], sink
+            assert all(shown_by(newest, one, sink) == record for record, versions in shown.items() for one in versions)
+            assert all(is_shown(newest, record, sink) == (record in shown) for record in batches), sink

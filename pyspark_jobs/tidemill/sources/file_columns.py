@@ -1,0 +1,82 @@
+"""Where each column of a block of a file comes from: the file, the names of its folders, or Tidemill.
+
+INVARIANT: every block of a source has the same columns, whatever the folders of its files are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from ..protocol.records import Split
+from ..schema import string_array
+from ..store import Store
+from . import connections
+from .contract import METADATA, METADATA_TYPE, ROW
+from .convert import Formats, text_value
+from .delimited import misfit_reason
+
+
+class FileColumns:
+    """Says where each column of a block comes from: the file, the names of its folders, or Tidemill.
+
+    `in_file` are the columns that the file must have. `asked` are those of them that are read, at least one, so that
+    rows can be counted.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        folders: Mapping[str, str | None],
+        metadata: pa.Scalar | None,
+        asked: frozenset[str] | None,
+    ) -> None:
+        self._folders = {name: value for name, value in folders.items() if name in schema.names}
+        self._schema, self._metadata = schema, metadata
+        self._constants: dict[str, pa.Scalar] = {}
+        self.in_file = pa.schema([field for field in schema if field.name not in self._folders])
+        wanted = [field for field in schema if asked is None or field.name in asked]
+        of_file = [field for field in wanted if field.name not in self._folders]
+        self.asked = pa.schema(of_file or list(self.in_file)[:1])
+        hidden = [pa.field(METADATA, METADATA_TYPE)] if metadata is not None else []
+        self.schema = pa.schema([*wanted, *hidden, pa.field(ROW, pa.int64())])
+
+    def resolve(self, time_zone: str) -> str | None:
+        """Parse the values of the folders. Return why a value does not fit its column, or None if all fit."""
+        for name, text in self._folders.items():
+            field = self._schema.field(name)
+            table = pa.table({"text": string_array([text])})
+            value = text_value("text", field.type, Formats())
+            found = connections.query(
+                connections.for_files(time_zone), f"SELECT {value} AS value FROM folder", folder=table
+            )
+            self._constants[name] = found.column(0).cast(field.type)[0]
+            if text is not None and not self._constants[name].is_valid:
+                return f"folder `{name}={text}`: {misfit_reason(text, field)}"
+        return None
+
+    def finish(self, rows: pa.Table) -> pa.Table:
+        """Return the columns of a block, given those of the file and `_row`."""
+        arrays = []
+        for field in self.schema:
+            if field.name == METADATA and self._metadata is not None:
+                arrays.append(pa.repeat(self._metadata, rows.num_rows))
+            elif field.name in self._constants:
+                arrays.append(pa.repeat(self._constants[field.name], rows.num_rows))
+            else:
+                arrays.append(rows.column(field.name))
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def metadata_of(store: Store, split: Split) -> pa.Scalar:
+    """Return the value of `_metadata` in the rows of a file."""
+    return pa.scalar(
+        {
+            "file_path": f"{store.uri.rstrip('/')}/{split.path}",
+            "file_name": split.path.rpartition("/")[2],
+            "file_size": split.size,
+            "file_modification_time": split.modified_ms * 1000,
+        },
+        METADATA_TYPE,
+    )

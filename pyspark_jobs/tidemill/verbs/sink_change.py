@@ -1,0 +1,135 @@
+"""What sinks need if versions leave the history of a branch or come back: `rewind` and `promote` share it.
+
+INVARIANT: a change that a sink cannot carry out is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..driver.context import Context
+from ..driver.overtaken import fenced_if_overtaken
+from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
+from ..protocol.history import Correction, correction
+from ..protocol.records import AddedOutput, Commit, OutputFile, Shown, VersionOf
+from ..protocol.retained import refuse_if_gone
+from ..sinks.joined import has_plain_files
+from ..upkeep.rest_published import Rest, Writing, store_rest
+
+
+@dataclass(frozen=True)
+class SinkChange:
+    """What changes: `undone` are the versions that leave the history.
+
+    `withdraws`: by sink, the records whose files go. `added` are output files that are published again, `rest` the
+    versions whose rows stay of files that go.
+    """
+
+    undone: list[int]
+    shown_by: list[Shown]
+    withdraws: dict[str, list[int]]
+    added: dict[str, list[AddedOutput]]
+    rest: list[Rest]
+
+    @property
+    def again(self) -> list[int]:
+        """The versions whose output files are published again."""
+        return sorted({one.version for those in self.added.values() for one in those if one.files})
+
+    @property
+    def adds(self) -> dict[str, list[int]]:
+        """By sink, the versions whose rows are published again."""
+        found = {sink: [one.version for one in versions] for sink, versions in self.added.items()}
+        for one in self.rest:
+            found[one.sink] = sorted({*found.get(one.sink, []), *one.versions})
+        return found
+
+
+def sink_change(context: Context, head: Commit | None, target: Commit | None) -> SinkChange:
+    """Return what sinks need if the next version restores `target`. `InvalidInput` if a sink cannot do it."""
+    change = correction(head, target)
+    withdraws = _by_sink(context, change)
+    for sink in withdraws:
+        refuse_unless_withdrawable(context, sink)
+    rest = _rest(context, withdraws, change)
+    return SinkChange(change.undone, change.shown_by, withdraws, _added(context, change, rest), rest)
+
+
+def published_instead(context: Context, head: Commit | None, change: SinkChange, to: Writing) -> dict[str, Any]:
+    """Store what stays of withdrawn files, and return what the commit says of the sinks."""
+    adds: dict[str, list[AddedOutput]] = {}
+    with fenced_if_overtaken(context, head, "rewind"):
+        for one in sorted(change.rest, key=lambda one: min(one.versions)):
+            made = store_rest(context, one, _batch_ids(context, head, one.versions), to)
+            if made is not None:
+                adds.setdefault(one.sink, []).append(made)
+    for sink, added in change.added.items():
+        adds.setdefault(sink, []).extend(added)
+    withdraws = {
+        sink: [VersionOf(context.branch, one) for one in records] for sink, records in change.withdraws.items()
+    }
+    return {"shown_by": change.shown_by, "withdraws": withdraws, "adds": adds}
+
+
+def made_by(commit: Commit, sink: str) -> Iterator[OutputFile]:
+    """Yield the output files of a version. Those of a promotion are what the branch made."""
+    yield from commit.outputs.get(sink, [])
+    if commit.kind == "promote":
+        yield from (file for one in commit.adds.get(sink, []) if one.branch != commit.branch for file in one.files)
+
+
+def _batch_ids(context: Context, head: Commit | None, versions: Collection[int]) -> set[int]:
+    """Return what rows of versions have in `_batch_id`. Those of a promotion have the versions of the branch."""
+    found = set(versions)
+    for version in found.intersection([] if head is None else head.promotions):
+        added = context.log.commit(version).adds.values()
+        found |= {one.version for those in added for one in those if one.branch != context.branch}
+    return found
+
+
+def _ours(context: Context, versions: Sequence[int]) -> list[Commit]:
+    """Return the commits of versions, without those of the repository of which this is a copy."""
+    uuid = context.initialised().uuid
+    return [commit for version in versions if (commit := context.log.commit(version)).pipeline_uuid == uuid]
+
+
+def _by_sink(context: Context, change: Correction) -> dict[str, list[int]]:
+    """Return by sink which records are withdrawn that published something there."""
+    found: dict[str, list[int]] = {}
+    records = {record for one in (change.others, *change.sinks.values()) for record in one.withdraws}
+    for commit in _ours(context, sorted(records)):
+        for sink in published_sinks(context, commit):
+            if commit.version in change.of(sink).withdraws:
+                found.setdefault(sink, []).append(commit.version)
+    return found
+
+
+def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Correction) -> list[Rest]:
+    """Return what stays of withdrawn files. Sinks without plain files get the outputs of these versions instead."""
+    found = []
+    for name, records in withdraws.items():
+        sink = context.declared_sink(name)
+        if sink is not None and has_plain_files(sink):
+            rest = change.of(name).rest
+            found += [Rest(name, record, rest[record]) for record in records if record in rest]
+    return found
+
+
+def _added(context: Context, change: Correction, rest: Sequence[Rest]) -> dict[str, list[AddedOutput]]:
+    """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
+    found: dict[str, list[AddedOutput]] = {}
+    versions = {version for one in (change.others, *change.sinks.values()) for version in one.adds}
+    stays = {(one.sink, version) for one in rest for version in one.versions}
+    for commit in _ours(context, sorted(versions)):
+        version = commit.version
+        for sink in published_sinks(context, commit):
+            if version not in change.of(sink).adds or (sink, version) in stays:
+                continue
+            files = list(made_by(commit, sink))
+            if files:
+                refuse_if_gone(context.initialised(), context.at(version), "rewind: publish again")
+            refuse_unless_withdrawable(context, sink)
+            found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
+    return found

@@ -265,6 +265,23 @@ def test_the_command_asks_and_says_what_goes(
     assert (status, "--keep-versions expects a whole number of at least 1, found `none`" in err) == (2, True)
 
 
+def test_removing_a_tag_says_that_its_version_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.py").write_text(PIPELINE)
+    arrive(tmp_path, "a", "b", "c")
+    command(capfd, "init", "shop.py:p")
+    command(capfd, "run", "shop.py:p", "--engine", "local")
+    for name, version in (("old", "0"), ("same", "0"), ("new", "2")):
+        command(capfd, "tag", "shop.py:p", name, version)
+    command(capfd, "maintain", "shop.py:p", "--keep-versions", "1")
+    warning = "version 0 will no longer be readable, and cannot be tagged again"
+    assert warning not in command(capfd, "untag", "shop.py:p", "old")[2]
+    assert warning in command(capfd, "untag", "shop.py:p", "same")[2]
+    assert "no longer be readable" not in command(capfd, "untag", "shop.py:p", "new")[2]
+
+
 def test_a_memory_root_can_be_maintained(tmp_path: Path) -> None:
     arrive(tmp_path, "a", "b")
     r = opened(tmp_path, root=f"memory://maintained-{tmp_path.name}")

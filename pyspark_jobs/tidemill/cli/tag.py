@@ -50,12 +50,15 @@ def tag(target: Target, name: str | None, version: int | str | None, move: bool,
 def untag(target: Target, name: str, reason: str, consent: Consent, out: Output) -> int:
     """Remove the tag NAME. Its version stays readable only as long as retention keeps it."""
     from ..spelling import unknown
+    from ..verbs.tag import is_last_to_keep
 
     repository = target.open()
     known = {one.name: one for one in repository.tags()}
     if name not in known:
         raise unknown("tag", name, sorted(known))
     lines = [f"tag `{name}` of version {known[name].version} is removed"]
+    if is_last_to_keep(repository.context, name):
+        lines.append(f"version {known[name].version} will no longer be readable, and cannot be tagged again")
     if not consent.given(lines, out):
         return unchanged("untag", repository, consent, out)
     removed = repository.untag(name, reason)

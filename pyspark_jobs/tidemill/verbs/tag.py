@@ -5,6 +5,7 @@ CRASH: a tag is one entry of `refs/`, so it is there or not.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from ..names import check_name
 from ..protocol.entries import Tag
 from ..protocol.refs import Refs
 from ..protocol.refs_log import position
-from ..protocol.retained import At, refuse_if_gone
+from ..protocol.retained import At, is_kept, refuse_if_gone
 from ..spelling import unknown
 from ..store.probe import probe
 
@@ -87,6 +88,14 @@ def untag(context: Context, name: str, reason: str = "") -> Tagged:
     context.refs_log.append(make)
     context.refresh()
     return removed[0]
+
+
+def is_last_to_keep(context: Context, name: str) -> bool:
+    """Whether a version can no longer be read without a tag."""
+    refs = context.initialised()
+    one = refs.tags[name]
+    others = {other: tagged for other, tagged in refs.tags.items() if other != name}
+    return not is_kept(dataclasses.replace(refs, tags=others), At(one.branch, one.version))
 
 
 def tags(context: Context) -> list[Tagged]:

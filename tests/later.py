@@ -40,6 +40,7 @@ LATER = {
     "tests/model/test_every_operator.py": "long random runs",
     "tests/model/test_same_aggregates.py": "long random runs",
     "tests/model/test_cost.py": "long random runs",
+    "tests/model/test_diff.py": "long random runs",
     "tests/model/test_function_fails_once.py": "long random runs",
     "tests/unit/sources/test_retail_files.py": "a year of real data",
     "tests/docs/test_readme.py": "start the command line as a process",

@@ -12,6 +12,7 @@ import click
 from . import (
     branch,
     check,
+    compare,
     correct,
     demo,
     forget,
@@ -76,8 +77,9 @@ CORRECTIONS = (
 NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
 TRIES = (replay.replay, replay.promote)
 READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
+COMPARES = (compare.diff, compare.changes, compare.history, compare.explain)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
-for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *REST):
+for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *COMPARES, *REST):
     tidemill.add_command(command)
 
 

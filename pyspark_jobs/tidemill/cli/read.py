@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from ..repository import Repository
 
 SHOWN_ROWS = 20
-_VERSION_HELP = "Show only the rows of this version. Default: all that are kept, without those that a rewind undid."
+_VERSION_HELP = (
+    "Show only the rows of this version; `fix@12` is one of branch `fix`. Default: all that are kept, without those "
+    "that a rewind undid."
+)
 _LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
 
 
@@ -41,7 +44,7 @@ def status(target: Target, out: Output) -> int:
 @target_options
 @click.option("--operator", help="Operator to show. Required if there are several.")
 @click.option("--version", type=VERSION, metavar="N|TAG",
-              help="Version to show. Default: the newest. -1 is the initial state.")  # fmt: skip
+              help="Version to show, or `fix@12` of a branch. Default: newest. -1 is the initial state.")  # fmt: skip
 @click.option(
     "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
 )
@@ -156,16 +159,25 @@ def _show(rows: pa.Table, limit: int | None, out: Output, is_cut: bool = False) 
         for encoded in Json("stdout").encode(rows.slice(0, limit)):
             out.text(encoded.data.decode())
         return
+    shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
+    if not is_cut or shown.num_rows == rows.num_rows:
+        show_rows(shown, rows.num_rows)
+        return
     from .render import console, table_of
 
-    shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
     terminal = console()
     terminal.print(table_of(shown))
-    if shown.num_rows < rows.num_rows:
-        total = "" if is_cut else f" of {rows.num_rows:,}"
-        terminal.print(
-            f"{'the first ' if is_cut else ''}{shown.num_rows:,}{total} rows; --limit shows more", style="dim"
-        )
+    terminal.print(f"the first {shown.num_rows:,} rows; --limit shows more", style="dim")
+
+
+def show_rows(rows: pa.Table, total: int) -> None:
+    """Print rows as a table, and how many there are of all."""
+    from .render import console, table_of
+
+    terminal = console()
+    terminal.print(table_of(rows))
+    if rows.num_rows < total:
+        terminal.print(f"{rows.num_rows:,} of {total:,} rows; --limit shows more", style="dim")
     elif not rows.num_rows:
         terminal.print("no rows", style="dim")
 

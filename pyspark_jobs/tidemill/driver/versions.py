@@ -44,6 +44,7 @@ def _tagged(context: Context, name: str) -> int:
     if name not in tags:
         tags = context.refresh().tags
     if name not in tags:
+        _refuse_other_branch(context, name)
         near = nearest(name, tags)
         known = ", ".join(f"`{one}`" for one in sorted(tags)) or "there is none"
         raise InvalidInput(
@@ -54,6 +55,17 @@ def _tagged(context: Context, name: str) -> int:
     if At(tagged.branch, tagged.version) != context.at(tagged.version):
         raise InvalidInput(f"tag `{name}` names version {tagged.version} of branch `{tagged.branch}`, not of this one")
     return tagged.version
+
+
+def _refuse_other_branch(context: Context, name: str) -> None:
+    """Raise `InvalidInput` if a version of another branch is given where only one of the open branch is possible."""
+    branch, at, _ = name.partition("@")
+    if at or branch in context.initialised().branches:
+        raise InvalidInput(
+            f"version `{name}`: expected a number or a tag of the branch that is open, found "
+            + ("a version of another branch" if at else "the name of a branch"),
+            hint=f"open branch `{branch}`: branch={branch!r} of tm.open, or --branch {branch}",
+        )
 
 
 def kept_commit(context: Context, version: int, verb: str = "read", operator: str | None = None) -> Commit | None:

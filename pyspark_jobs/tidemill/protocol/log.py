@@ -164,8 +164,11 @@ class Log:
         """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given.
 
         `CorruptState` also if its commit was lost. The next plan is written only after the commit, so that is certain
-        if the next plan exists and the commit, looked for after it, does not.
+        if the next plan exists and the commit, looked for after it, does not. Plans up to the fork are those of the
+        other branch.
         """
+        if self._fork is not None and 0 <= number < self._first:
+            return self._fork.log.plan(number, parent)
         found = self._plans.read(number)
         if found is None:
             return None

@@ -17,18 +17,20 @@ from ..errors import InvalidInput
 from .casts import checked, conform, difference, matching, one_batch
 from .cells import array_of, cell_array, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
+from .differs import as_bits, differs
 from .duckdb_types import literal, quoted, to_duckdb
 from .plain import binary_array, empty_table, int64_array, int64_scalar, records_batch, string_array
 from .python import from_dataclass
 from .spark import from_spark, spark_json
 from .types import TIMESTAMP, TIMESTAMP_NTZ, check_depth, check_names, has_within, listed, normalise
-from .widening import FieldChange, compare, widened
+from .widening import FieldChange, compare, shared_columns, widened
 
 __all__ = [
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
     "FieldChange",
     "array_of",
+    "as_bits",
     "binary_array",
     "cell_array",
     "check_names",
@@ -36,6 +38,7 @@ __all__ = [
     "compare",
     "conform",
     "difference",
+    "differs",
     "empty_table",
     "has_within",
     "int64_array",
@@ -48,6 +51,7 @@ __all__ = [
     "one_batch",
     "quoted",
     "records_batch",
+    "shared_columns",
     "shown_cells",
     "spark_json",
     "string_array",

@@ -113,3 +113,29 @@ def _widens(before: pa.DataType, after: pa.DataType) -> bool:
 
 def _shown(field: pa.Field) -> str:
     return type_ddl(field.type) + ("" if field.nullable else " not null")
+
+
+def shared_columns(before: pa.Schema, after: pa.Schema) -> tuple[pa.Schema, list[FieldChange]]:
+    """Return the columns that two schemas share, in the wider of both types, and the differences that are left out.
+
+    >>> old, new = pa.schema([("n", pa.int32()), ("s", pa.string())]), pa.schema([("n", pa.int64())])
+    >>> schema, rest = shared_columns(old, new)
+    >>> schema.types, [str(change) for change in rest]
+    ([DataType(int64)], ['missing column `s string`'])
+    """
+    found: list[pa.Field] = []
+    rest: list[FieldChange] = []
+    known = {field.name: field.with_nullable(True) for field in before}
+    for field in (field.with_nullable(True) for field in after):
+        if field.name not in known:
+            rest.append(FieldChange(field.name, "", _shown(field), False))
+            continue
+        other = known[field.name]
+        if all(one.is_accepted for one in compare(pa.schema([other]), pa.schema([field]), grows=False)):
+            found.append(field)
+        elif all(one.is_accepted for one in compare(pa.schema([field]), pa.schema([other]), grows=False)):
+            found.append(other)
+        else:
+            rest.append(FieldChange(field.name, _shown(other), _shown(field), False))
+    rest += [FieldChange(name, _shown(field), "", False) for name, field in known.items() if name not in after.names]
+    return pa.schema(found), rest

@@ -27,7 +27,11 @@ def live_rows(
     Deadlines after the year 9999 are shown as its end.
     """
     opened = open_map(store, cache, columns.engine(), segments, lo, hi)
-    table = pa.Table.from_batches([opened.map.scan()])
+    return with_shown_deadlines(pa.Table.from_batches([opened.map.scan()]))
+
+
+def with_shown_deadlines(table: pa.Table) -> pa.Table:
+    """Return rows whose last column is `deadline`, with deadlines after the year 9999 as its end."""
     last = table.num_columns - 1
     deadlines = table.column(last)
     shown = pc.if_else(pc.greater(deadlines, _LATEST), _LATEST, deadlines)

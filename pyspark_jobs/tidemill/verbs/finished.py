@@ -43,6 +43,15 @@ def finished(job: Job, name: str, recorded: dict[str, Any], table: pa.Table) -> 
     return shown
 
 
+def key_width(job: Job, name: str, recorded: dict[str, Any], partial: bool) -> int | None:
+    """Return how many of the first columns that `finished` gives are those of the key; None if it changes nothing."""
+    placed = job.operators.get(name)
+    if partial or recorded["kind"] not in PARTIAL_KINDS or placed is None:
+        return None
+    key = {*placed.operator.input.key, *placed.operator.windows}
+    return sum(column in key for column in to_arrow(recorded["output"]).names)
+
+
 def _newer(table: pa.Table, columns: MapColumns) -> pa.Table:
     """Return the rows in the columns that the code has now."""
     wanted = pa.schema([*columns.key, *columns.sub_key, *columns.value, *(table.schema.field(one) for one in _TIMES)])

@@ -17,13 +17,13 @@ from .. import names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
-from ..driver.versions import VersionSpec, kept_commit, resolve, unless_given_up
+from ..driver.versions import VersionSpec, kept_commit, unless_given_up
 from ..errors import CorruptState, InvalidInput
-from ..names import ADDED, SEQ, map_name, variable_name
+from ..names import ADDED, SEQ
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.progress import iso
-from ..protocol.records import HASH_END, Commit, OutputFile, Segment
+from ..protocol.records import HASH_END, Commit, OutputFile
 from ..protocol.retained import is_kept, seen_floor
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
@@ -31,19 +31,21 @@ from ..sources import connections
 from ..sources.contract import REJECT_SCHEMA
 from ..sources.rejects import quarantined
 from ..spelling import unknown
-from ..state.columns import MapColumns
-from ..state.table import has_key_of, live_rows
+from ..state.point import rows_of_keys
+from ..state.table import live_rows
 from ..state.versions import fetch
 from ..units import check_unit, time_ms
+from .at import commit_at
 from .finished import finished
+from .located import Located, located
 
 
 def resolve_version(
     context: Context, version: VersionSpec | None, as_of: Any = None, operator: str | None = None
-) -> Commit | None:
+) -> tuple[Context, Commit | None]:
     """Return the commit of `version`, of the newest version at the time `as_of`, or of the newest. None: version -1.
 
-    With `operator`, only the state of that operator must be kept.
+    The context is that of the version's branch. With `operator`, only the state of that operator must be kept.
     """
     warn_if_moved(context)
     if version is not None and as_of is not None:
@@ -54,8 +56,8 @@ def resolve_version(
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         if found < 0:
             raise _before_the_first(context, as_of)
-        return kept_commit(context, found, operator=operator)
-    return context.head() if version is None else kept_commit(context, resolve(context, version), operator=operator)
+        return context, kept_commit(context, found, operator=operator)
+    return (context, context.head()) if version is None else commit_at(context, version, operator=operator)
 
 
 @contextlib.contextmanager
@@ -105,37 +107,25 @@ def state(
     The state columns of aggregates are their finished values, or with `partial` what the state keeps.
     """
     only = next(iter(context.job.operators)) if len(context.job.operators) == 1 else None
-    commit = resolve_version(context, version, as_of, only if operator is None else operator)
-    recorded = context.schemas(commit)
-    newest = version is None and as_of is None
-    if commit is None or not commit.state:  # before the first batch: what `init` made
-        newest, recorded = True, recorded | context.declared(commit)
-    elif newest and operator not in recorded:
-        declared = {name: one for name, one in context.declared(commit).items() if name in context.job.operators}
-        recorded = declared | recorded
-    name = _operator(operator, recorded)
-    chosen, described = _map(recorded[name]["maps"], variable)
-    shape = MapColumns.described(chosen, described)
-    known = _segments(context, commit, newest)
-    segments: list[Segment] = known.get(name, {}).get(chosen, [])
-    with kept(context, commit, name):
-        table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
-        _check_rows(commit, name, chosen, table.num_rows)
-    if keys is not None:
-        table = table.filter(_among(table, shape.key, list(keys)))
+    context, commit = resolve_version(context, version, as_of, only if operator is None else operator)
+    at = located(context, commit, version is None and as_of is None, operator, variable)
+    with kept(context, commit, at.operator):
+        table = _state_rows(context, commit, at, keys)
     if not partial:
-        table = finished(context.job, name, recorded[name], table)
+        table = finished(context.job, at.operator, at.recorded, table)
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
 
 
-def _segments(context: Context, commit: Commit | None, newest: bool) -> dict[str, dict[str, list[Segment]]]:
-    """Return the live segments of a version. Initial state that `init` added later is not part of an older version."""
-    if commit is None and context.log.head() is not None:
-        through = context.log.commit(0).refs_through
-        return {name: seeds.maps for name, seeds in context.initialised().seeds.items() if seeds.number <= through}
-    return context.state(commit) if newest or commit is None else context.committed(commit)
+def _state_rows(context: Context, commit: Commit | None, at: Located, keys: Iterable[Any] | None) -> pa.Table:
+    """Return the live rows of a map, or with `keys` only theirs, which reads no more than these need."""
+    if keys is not None:
+        wanted = key_batch(list(keys), at.columns.key)
+        return rows_of_keys(context.store, context.cache, at.columns, at.segments, wanted)
+    table = live_rows(context.store, context.cache, at.columns, at.segments, 0, HASH_END)
+    _check_rows(commit, at.operator, at.map, table.num_rows)
+    return table
 
 
 def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int) -> None:
@@ -151,41 +141,10 @@ def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int)
         )
 
 
-def _map(maps: dict[str, dict[str, str]], variable: str | None) -> tuple[str, dict[str, str]]:
-    """Return the state map of a variable, by the name of the variable or of the map; default: the first map."""
-    if variable is None:
-        return next(iter(maps.items()))
-    for name in (map_name(variable), variable):
-        if name in maps:
-            return name, maps[name]
-    raise unknown("variable of the state", variable, [variable_name(name) for name in maps])
-
-
 def _column(table: pa.Table, name: str) -> str:
     if name not in table.column_names:
         raise unknown("column of the state", name, table.column_names)
     return name
-
-
-def _operator(operator: str | None, recorded: dict[str, Any]) -> str:
-    if operator is None:
-        if len(recorded) == 1:
-            return next(iter(recorded))
-        raise InvalidInput(
-            f"state: the pipeline has {len(recorded)} operators, expected one of them by name",
-            hint=f"name one of the operators {', '.join(f'`{n}`' for n in sorted(recorded))}",
-        )
-    if operator not in recorded:
-        raise unknown("operator", operator, recorded)
-    return operator
-
-
-def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
-    """Return which rows have one of `keys`.
-
-    A key is a scalar for one key column and a tuple for several. A struct within it is a tuple or a dict.
-    """
-    return has_key_of(table.select(key.names), key_batch(keys, key))
 
 
 def key_batch(keys: Sequence[Any], key: pa.Schema, verb: str = "state") -> pa.RecordBatch:
@@ -229,7 +188,7 @@ def outputs(context: Context, version: VersionSpec | None, sink: str | None, lim
 
 def _outputs(context: Context, version: VersionSpec | None, sink: str | None, limit: int | None) -> pa.Table:
     commits = commits_of(context, version)
-    name, schema = _sink(context, sink)
+    name, schema = sink_schema(context, sink)
     filled: list[pa.Table] = []
     for commit in commits if limit != 0 else ():
         table = _rows(context, commit, name, limit)
@@ -260,14 +219,14 @@ def commits_of(context: Context, version: VersionSpec | None) -> Iterator[Commit
     """
     warn_if_moved(context)
     if version is not None:
-        commit = kept_commit(context, resolve(context, version))
+        context, commit = commit_at(context, version)
         return iter([context.log.commit(-1) if commit is None else commit])
     head, since = context.head(), seen_floor(context.initialised(), context.branch).version
     commits = context.log.commits(since, context.initialised().start if since <= 0 else None, head)
     return (commit for commit in commits if head is not None and is_effective(head, commit.version))
 
 
-def _sink(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
+def sink_schema(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
     """Return the name and schema of a sink.
 
     If this code no longer has the sink, the schema is that of the newest commit with the sink.
@@ -294,11 +253,16 @@ def _with_added(schema: pa.Schema) -> pa.Schema:
 
 def _rows(context: Context, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
+    tables = [_rows_of(context, commit, name, files, limit) for files in output_files(commit, name)]
+    return pa.concat_tables(tables) if tables else None
+
+
+def output_files(commit: Commit, name: str) -> list[list[OutputFile]]:
+    """Return the files of a sink in a version, by the version that wrote them: a promotion has those of its branch."""
     groups = [commit.outputs.get(name, [])]
     if commit.kind == "promote":  # what the branch made, version by version
         groups += [one.files for one in commit.adds.get(name, []) if one.branch != commit.branch]
-    tables = [_rows_of(context, commit, name, files, limit) for files in groups if files]
-    return pa.concat_tables(tables) if tables else None
+    return [files for files in groups if files]
 
 
 def _rows_of(context: Context, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
@@ -306,10 +270,20 @@ def _rows_of(context: Context, commit: Commit, name: str, files: list[OutputFile
     if limit is not None and is_in_order:
         before = itertools.accumulate((file.rows for file in files), initial=0)
         files = [file for file, rows in zip(files, before, strict=False) if rows < max(limit, 1)]
+    rows = decode_files(context, commit, name, files)
+    return rows if is_in_order else rows.sort_by(SEQ)
+
+
+def decode_files(context: Context, commit: Commit, name: str, files: Sequence[OutputFile]) -> pa.Table:
+    """Return the rows of some files of a sink in a version, with `_batch_id` and `_seq`."""
     schema = _with_added(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
-    rows = reader(files[0].extension, files[0].name).decode(data, schema)
-    return rows if is_in_order else rows.sort_by(SEQ)
+    return reader(files[0].extension, files[0].name).decode(data, schema)
+
+
+def sink_names(context: Context, commit: Commit | None) -> list[str]:
+    """Return the sinks of this code, and those of a version."""
+    return list(dict.fromkeys([*context.job.outputs, *(() if commit is None else commit.sinks)]))
 
 
 def quarantine(context: Context, version: VersionSpec | None, limit: int | None = None) -> pa.Table:

@@ -22,13 +22,12 @@ from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_requeued
-from ..driver.versions import VersionSpec
+from ..driver.versions import VersionSpec, kept_commit, resolve
 from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Requeued, Segment, Split, digest
 from ..protocol.successor import Origin
 from ..schema import int64_array, string_array
 from ..sources.requeued import PLACES, encode
-from .read import resolve_version
 from .returning import Group, returning
 
 
@@ -102,7 +101,7 @@ def _check_reason(reason: object) -> None:
 def _found(context: Context, origin: Origin, version: VersionSpec, source: str | None, rows: Any) -> Requeue:
     if version is None:
         raise InvalidInput("requeue: the version is missing", hint="name the version that quarantined the rows")
-    commit = resolve_version(context, version)
+    commit = kept_commit(context, resolve(context, version))
     if commit is None:
         raise InvalidInput(f"requeue version {version}: it is before the first batch, so nothing was quarantined")
     groups = returning(context, origin.head, commit, source, rows)

@@ -1,0 +1,73 @@
+"""Write a table of a comparison to a new file: Parquet, JSON lines or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import InvalidInput
+from ..schema import type_ddl
+from ..sinks import json_text
+
+FORMATS = ("parquet", "json", "csv")
+
+
+def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Write rows to a new file, by `format` or the ending of its name. CRASH: may leave a part of the file.
+
+    In CSV, each field of a struct is a column of its own, such as `before.total`.
+    """
+    place = Path(path)
+    data = _ENCODERS[checked_format(path, format)](rows)
+    try:
+        with place.open("xb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise InvalidInput(
+            f"write `{place}`: the file exists", hint="choose another name, or delete the file"
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"write `{place}`: {error.strerror}") from error
+
+
+def checked_format(path: str | os.PathLike[str], format: str | None) -> str:
+    """Return the format of a file. `InvalidInput` if neither `format` nor the name says which."""
+    found = Path(path).suffix.lower().removeprefix(".") if format is None else format
+    if found not in FORMATS:
+        raise InvalidInput(
+            f"write `{path}`: found {'no known format in the name' if format is None else f'format {format!r}'}, "
+            f"expected {', '.join(FORMATS)}",
+            hint="give a format, or a name that ends in .parquet, .json or .csv",
+        )
+    return found
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _csv(rows: pa.Table) -> bytes:
+    while any(pa.types.is_struct(kind) for kind in rows.schema.types):
+        rows = rows.flatten()
+    for field in rows.schema:
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            raise InvalidInput(
+                f"write CSV: it cannot hold column `{field.name}`, which is {type_ddl(field.type)}",
+                hint="write parquet or json",
+            )
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(rows.column_names)
+    columns = [column.cast(pa.string()).to_pylist() for column in rows.columns]
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue().encode(errors="surrogatepass")
+
+
+_ENCODERS = {"parquet": _parquet, "json": json_text.encode, "csv": _csv}

@@ -175,6 +175,8 @@ def test_retention_keeps_what_a_branch_needs_until_it_is_dropped(tmp_path: Path)
     assert r.verify(deep=True).problems == [] and totals(r) == dict.fromkeys("abc", 1)
     with pytest.raises(tm.InvalidInput, match="unknown branch `fix`"):
         on(tmp_path, "fix")
+    with pytest.raises(tm.InvalidInput, match="the branch `fix-1`, from which it would start, was dropped"):
+        b.branch("late")
     assert r.branch("fix").id != b.context.branch, "the name may be used again"
 
 

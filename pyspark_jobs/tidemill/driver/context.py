@@ -21,7 +21,7 @@ from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
 from ..protocol.bases import lay
-from ..protocol.compatible import Difference, compare_operators, refuse, renamed_schemas
+from ..protocol.compatible import Difference, compare_operators, present_name, refuse, renamed_schemas
 from ..protocol.log import Log, trace_of_batch
 from ..protocol.records import HASH_END, Commit, Segment
 from ..protocol.refs import MAIN, Refs
@@ -213,9 +213,10 @@ class Context:
 
     def _promoted(self, head: Commit | None, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the operators that began on a branch which was promoted, and that `refs/` does not have yet."""
-        former = set(self.initialised().former)
-        seen = {} if head is None else head.schemas
-        return {name: seen[name] for name in (head.state if head else ()) if name not in found and name not in former}
+        if head is None:
+            return {}
+        former = {present_name(name, (), head.renamed) for name in self.initialised().former}
+        return {name: head.schemas[name] for name in head.state if name not in found and name not in former}
 
     def _must_fit(self, operator: str, head: Commit | None) -> bool:
         """Whether the code must declare an operator as it is recorded.

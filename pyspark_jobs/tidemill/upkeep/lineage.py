@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from .. import names
 from ..driver.context import Context
 from ..protocol.log import Fork, Log
 from ..protocol.records import Commit
@@ -30,16 +31,17 @@ class Lineage:
 
 
 def lineage(context: Context, refs: Refs) -> Lineage:
-    """Return the branches of a repository, by id. Dropped ones have only their heads."""
+    """Return the branches of a repository, by id. Dropped ones have only the number of their newest version."""
     logs = {MAIN: context.log if context.branch == MAIN else Log(context.store)}
-    logs |= {dropped: Log(context.store, dropped) for dropped in refs.dropped}
     for branch in refs.branches.values():
         if branch.fork is not None:
             logs[branch.id] = Log(context.store, branch.id, Fork(logs[branch.fork.branch or MAIN], branch.fork))
     heads = {branch: log.head() for branch, log in logs.items()}
-    alive = [heads[branch.id] for branch in refs.branches.values()]
+    alive = list(heads.values())
     refs_through = min(0 if head is None else head.refs_through for head in alive)
-    return Lineage(refs, logs, {branch: _own(head, branch) for branch, head in heads.items()}, refs_through)
+    newest = {branch: _own(head, branch) for branch, head in heads.items()}
+    newest |= {dropped: _newest(context, dropped) for dropped in refs.dropped}
+    return Lineage(refs, logs, newest, refs_through)
 
 
 def kept_names(found: Lineage) -> set[str]:
@@ -64,6 +66,13 @@ def _commits(found: Lineage, versions: list[At]) -> Iterator[tuple[At, Commit]]:
         for start in range(0, len(versions), READERS * 4):
             part = versions[start : start + READERS * 4]
             yield from zip(part, pool.map(lambda at: found.logs[at.branch].commit(at.version), part), strict=True)
+
+
+def _newest(context: Context, dropped: str) -> int:
+    """Return the newest version of a branch that was dropped, or -1. A stalled process may still commit there."""
+    prefix = names.commits(dropped)
+    numbers = (names.number_in(prefix, entry.name) for entry in context.store.list(prefix))
+    return max((number for number in numbers if number is not None), default=-1)
 
 
 def _own(head: Commit | None, branch: str) -> int:

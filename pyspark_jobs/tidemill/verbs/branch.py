@@ -65,6 +65,8 @@ def branch(
             raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
         if publish_to is not None:
             _check_place(refs, name, publish_to)
+        if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
+            raise InvalidInput(f"branch `{name}`: the branch `{fork.branch}`, from which it would start, was dropped")
         refuse_if_gone(refs, found, "start a branch at", whole=True)
         return NewBranch(
             **position(refs, now_ms()), name=name, id=branch_id(name, number), fork_branch=fork.branch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import tidemill as tm
@@ -121,6 +122,32 @@ def test_a_branch_with_a_place_publishes_its_own_versions_there(tmp_path: Path) 
     assert b.verify(deep=True).problems == r.verify(deep=True).problems == []
     with pytest.raises(tm.InvalidInput, match="branch `other`: branch `fix` publishes to|has 2 files of this pipeline"):
         r.branch("other", publish_to=str(tmp_path / "place"))
+
+
+def test_forget_names_the_places_of_branches_and_drops_these(tmp_path: Path) -> None:
+    r = three(tmp_path)
+    r.branch("fix", at=1, publish_to=str(tmp_path / "place"))
+    on(tmp_path, "fix").branch("nested")
+    run(on(tmp_path, "fix"))
+    with pytest.raises(tm.InvalidInput, match=r"branch `fix` \(version 1\), branch `nested` \(version 1\) keep"):
+        r.forget("counts", ["a"], "a test")
+    made = r.forget("counts", ["a"], "a test", drop_refs=True)
+    assert f"branch `fix`: its files in `{tmp_path / 'place'}` were not looked at" in made.left
+    assert [one.name for one in r.branches()] == ["main"]
+    assert r.verify(deep=True, forgotten=True).problems == []
+
+
+def test_files_of_a_branch_with_a_place_are_split_by_a_rewind(tmp_path: Path) -> None:
+    r = three(tmp_path)
+    r.branch("fix", at=-1, publish_to=str(tmp_path / "place"))
+    b = on(tmp_path, "fix")
+    run(b)
+    b.rewind(-1, "a test")
+    b.rewind(2, "a test")
+    b.rewind(1, "a test")
+    rows = duckdb.sql(f"SELECT k, _batch_id FROM read_json('{tmp_path}/place/counts/*.json') ORDER BY ALL").fetchall()
+    assert rows == [("a", 0), ("b", 1)]
+    assert b.verify(deep=True).problems == []
 
 
 def test_a_branch_can_be_rewound_to_before_its_fork(tmp_path: Path) -> None:

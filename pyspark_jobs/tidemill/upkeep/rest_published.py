@@ -16,7 +16,6 @@ from ..driver.lost_versions import place_of
 from ..driver.publish import read_record
 from ..errors import CorruptState
 from ..protocol.records import AddedOutput, OutputFile, Published, VersionOf, digest
-from ..protocol.refs import MAIN
 from ..sinks.joined import only_versions
 from ..sinks.public import parsed
 
@@ -47,11 +46,11 @@ def store_rest(context: Context, rest: Rest, batch_ids: Collection[int], to: Wri
     None if nothing stays, or the files are at an earlier place.
     """
     output = context.job.outputs[rest.sink]
-    record = read_record(context, VersionOf(MAIN, rest.record), rest.sink)
+    record = read_record(context, VersionOf(context.branch, rest.record), rest.sink)
     if record is None or output.sink is None or record.uri != output.sink.uri:
         return None  # files at an earlier place stay there
     files = list(_stored(context, record, rest.sink, batch_ids, to))
-    return AddedOutput(MAIN, rest.record, files) if files else None
+    return AddedOutput(context.branch, rest.record, files) if files else None
 
 
 def _stored(
@@ -79,7 +78,7 @@ def _stored(
         if rows:
             part = len(to.stored)
             stem = names.again_stem(to.number, to.attempt, 0, "rewind")
-            name = names.output(sink, MAIN, stem, 0, part, extension)
+            name = names.output(sink, context.branch, stem, 0, part, extension)
             to.stored.append(name)
             etag = context.store.put(name, left) or ""
             yield OutputFile(name, digest(left), len(left), rows, 0, 0, part, suffix, extension, etag)

@@ -98,6 +98,7 @@ class _Before:
     since: int
     pins: list[str]
     traces: Traces
+    places: list[str]
 
 
 def forget(context: Context, asked: Forgetting) -> ForgetReport:
@@ -137,6 +138,11 @@ def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> 
         max(floor(origin.refs, MAIN).version, 0),
         pins_below(origin.refs, origin.number),
         traces(context, origin.head, keys, _columns(asked)),
+        [
+            f"branch `{one.name}`: its files in `{one.publish_to}` were not looked at"
+            for one in origin.refs.branches.values()
+            if one.publish_to is not None
+        ],
     )
 
 
@@ -332,6 +338,7 @@ def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -
 def _left(context: Context, asked: Forgetting, made: _Made, before: _Before) -> list[str]:
     """Return what may still hold the keys, in words."""
     left = before.traces.lines()
+    left += before.places
     left += [
         f"sink `{name}`: its files were not looked at, because this code does not have it"
         for name, described in before.head.sinks.items()

@@ -18,6 +18,7 @@ from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..pipeline.job import Output
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
+from ..protocol.refs import Refs
 from ..protocol.retained import At, is_kept
 from ..sinks.contract import Identity, Publication, Sink
 from ..sinks.public import parsed, public_name
@@ -33,6 +34,7 @@ class PublishedVersions:
 
     context: Context
     uuid: str
+    refs: Refs
     listing: Mapping[str, Entry]
     found: Findings
     through: int = -1
@@ -142,7 +144,7 @@ class PublishedVersions:
         output = self.context.job.outputs.get(sink)
         if output is None or output.sink is None or not output.sink.uri:
             return 0  # only the code says where a sink is
-        count, uri, refs = 0, output.sink.uri, self.context.initialised()
+        count, uri, refs = 0, output.sink.uri, self.refs
         try:
             for name, fault in output.sink.compare(self._place(output), self._expected_at(sink, uri), deep):
                 count += 1

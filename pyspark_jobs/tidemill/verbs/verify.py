@@ -48,7 +48,7 @@ def verify(
     if refs is not None:
         _check_identity(context, refs)
         objects.add(refs)
-        versions = PublishedVersions(context, refs.uuid, listing, found)
+        versions = PublishedVersions(context, refs.uuid, refs, listing, found)
         apart = pinned(refs)
         for commit in records.pinned(refs):
             seen.add(At(commit.branch, commit.version))

@@ -21,7 +21,7 @@ from ..store import Store
 from . import wire
 from .batch import task_attempt
 from .place import Place
-from .work import Item
+from .work import Item, StateWork
 
 
 @dataclass(frozen=True)
@@ -87,18 +87,13 @@ def stored(store: Store, branch: str, stem: str, one: Merge, runs: Sequence[Merg
 
 
 @dataclass(frozen=True)
-class MergeWork:
+class MergeWork(StateWork):
     """Several merges as tasks of an engine: each stores its segments for entry `place.number` plus its own number."""
 
     place: Place
     merges: tuple[Merge, ...]
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-
-    @property
-    def scatter_tasks(self) -> int:
-        """0, because nothing is read but state."""
-        return 0
 
     @property
     def ranges(self) -> int:
@@ -109,10 +104,6 @@ class MergeWork:
     def levels(self) -> int:
         """1, because no task sends rows to another."""
         return 1
-
-    def scatter(self, task: int) -> Iterator[Item]:
-        """Never called."""
-        raise InternalError(f"a merge has no scatter task {task}")
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
         """Merge a range, store it, and yield the number of the range with a receipt or an error."""

@@ -21,11 +21,11 @@ from . import wire
 from .place import Place
 from .ranges import cut
 from .rewriting import Rewrite, migrated, one_row_each, run_of
-from .work import Item
+from .work import Item, StateWork
 
 
 @dataclass(frozen=True)
-class MigrateWork:
+class MigrateWork(StateWork):
     """The rewriting of one map, for any engine."""
 
     place: Place
@@ -36,11 +36,6 @@ class MigrateWork:
     paths: tuple[str, ...] = ()
 
     @property
-    def scatter_tasks(self) -> int:
-        """0, because nothing is read but state."""
-        return 0
-
-    @property
     def levels(self) -> int:
         """Two if rows may get other keys."""
         return 2 if self.rewrite.moves else 1
@@ -49,10 +44,6 @@ class MigrateWork:
     def sequence(self) -> int:
         """The sequence of the new segments: above all that they replace."""
         return 1 + max((segment.sequence for segment in self.segments), default=0)
-
-    def scatter(self, task: int) -> Iterator[Item]:
-        """Never called."""
-        raise InternalError(f"a migration has no scatter task {task}")
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
         """Run a task. If it fails, the error goes to all ranges of the next level."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..errors import InternalError
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -50,6 +52,19 @@ class Work(Protocol):
 
         Yield items for the next level or, on the last level, receipts with target 0.
         """
+
+
+class StateWork:
+    """The part of a `Work` that reads only state and no input."""
+
+    @property
+    def scatter_tasks(self) -> int:
+        """0, because nothing is read but state."""
+        return 0
+
+    def scatter(self, task: int) -> Iterator[Item]:
+        """Never called."""
+        raise InternalError(f"`{type(self).__name__}` has no scatter task {task}")
 
 
 class Engine(Protocol):

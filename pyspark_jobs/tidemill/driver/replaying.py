@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property
 from typing import Literal
 
 from ..batch.work import Engine
@@ -19,18 +19,16 @@ from ..counts import count_of
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..protocol.history import is_effective
-from ..protocol.records import Commit, Kind, Plan, Split, VersionOf
+from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, Split, VersionOf
 from ..sources.contract import SourceFile
-from ..sources.ledger import is_same, look_up
 from ..spelling import unknown
 from .context import Context
 from .correct import correct
 from .drain import Drain, Limits, OnProgress
 from .ledger import store_requeued, store_skipped
+from .listing import is_as_read, listed_files
 
 Files = Literal["recorded", "current"]
-REPEATED = ("batch", "sweep")
-"""The kinds of commits whose plans are carried out again."""
 NOTHING = ("void", "rewind")
 """The kinds that leave nothing to repeat: what they undid is not in the effective history."""
 LISTED = 3
@@ -51,7 +49,6 @@ class Replay(Drain):
     ) -> None:
         super().__init__(context, engine, limits, on_progress)
         self.source, self.files = source, files
-        self._now: Mapping[tuple[str, str], SourceFile] | None = None
         self.replayed: list[int] = []
 
     def through(self, head: Commit | None) -> int:
@@ -87,7 +84,7 @@ class Replay(Drain):
             if not self._may_continue():
                 return
             commit = self.source.log.commit(version)
-            if commit.kind in REPEATED:
+            if commit.kind in CARRIED_OUT:
                 head = self._run_batch(head, self._planned(head) or self._copied(head, commit))
             elif commit.kind not in NOTHING or commit.skipped:
                 head = self._corrected(head, commit)
@@ -95,8 +92,8 @@ class Replay(Drain):
 
     def _copied(self, head: Commit | None, commit: Commit) -> Plan:
         """Create the plan of a version of the source again, as the next one of the branch."""
-        plan = self.source.log.plan(commit.version)
-        if plan is None or plan.plan_id != commit.plan_id:
+        plan = self.source.log.plan_of(commit)
+        if plan is None:
             raise InvalidInput(
                 f"replay version {commit.version} of `{self.source.branch}`: its plan is missing",
                 hint="run `tidemill verify`, and restore the plan from a backup",
@@ -143,7 +140,7 @@ class Replay(Drain):
                 raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
         if not any(split.requeued is None for split in plan.splits):
             return list(plan.splits)
-        there = self._listed()
+        there = self._listed
         found: list[Split] = []
         wrong: list[str] = []
         seen: set[tuple[str, str]] = set()
@@ -152,13 +149,14 @@ class Replay(Drain):
             now = there.get(at)
             if split.requeued is not None:
                 found.append(split)
-            elif now is not None and self._is_same(plan, split, now):
+            elif now is not None and (split.etag == now.etag or is_as_read(self.source, plan.number, now)):
                 found.append(dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms))
             elif self.files == "recorded" and at not in seen:
                 wrong.append(f"`{split.path}` of source `{split.source}` " + ("is gone" if now is None else "changed"))
             elif now is not None and at not in seen:
                 source = self.context.job.sources[split.source]
-                found += source.splits([now], self._options, self.context.settings.split_bytes)
+                options = dict(self.context.storage_options.get("source") or {})
+                found += source.splits([now], options, self.context.settings.split_bytes)
             seen.add(at)
         if wrong:
             more = f", and {count_of(len(wrong) - LISTED, 'other')}" if len(wrong) > LISTED else ""
@@ -168,22 +166,7 @@ class Replay(Drain):
             )
         return found
 
-    @property
-    def _options(self) -> dict[str, object]:
-        return dict(self.context.storage_options.get("source") or {})
-
+    @cached_property
     def _listed(self) -> Mapping[tuple[str, str], SourceFile]:
-        """Return the files that the sources have. They are listed once in a call."""
-        if self._now is None:
-            sources = self.context.job.sources.items()
-            files = [one for name, source in sources for one in source.discover(name, self._options)]
-            self._now = {(one.source, one.path): one for one in files}
-        return self._now
-
-    def _is_same(self, plan: Plan, split: Split, now: SourceFile) -> bool:
-        """Whether a file has the bytes that its batch read. A touched one is compared by its fingerprint."""
-        if split.etag == now.etag:
-            return True
-        (known,) = look_up(self.source.ledger(self.source.log.commit(plan.number)).map, [now])
-        compute = partial(self.context.job.sources[now.source].fingerprint, storage_options=self._options)
-        return known is not None and is_same(now, known, compute)
+        """The files that the sources have. They are listed once in a call."""
+        return listed_files(self.context)

@@ -28,9 +28,14 @@ VersionSpec = int | str
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is the number of a version, so that it cannot be the name of a tag or a branch."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def resolve(context: Context, version: VersionSpec) -> int:
     """Return the number of a version. `InvalidInput` for an unknown tag, or a number that is not one of a version."""
-    if isinstance(version, str) and not _NUMBER.fullmatch(version):
+    if isinstance(version, str) and not is_number(version):
         return _tagged(context, version)
     if isinstance(version, bool) or not isinstance(version, int):
         raise InvalidInput(f"version={version!r}, expected a whole number or a tag; -1 is before the first batch")

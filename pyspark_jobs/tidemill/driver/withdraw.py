@@ -30,18 +30,14 @@ def may_have_strays(head: Commit | None) -> bool:
     return head is not None and first_suspect(head) <= head.version
 
 
-def _last_forget(head: Commit) -> list[int]:
-    version = last_forget(head)
-    return [] if version is None else [version]
-
-
 def first_suspect(head: Commit) -> int:
     """Return the first version whose files were withdrawn so recently that a run looks for them.
 
     A `forget` may have withdrawn files of any version before it. A compaction withdraws old files, too, but a process
     that publishes them now stalled long ago: a run looks for those of recent versions, `maintain` for all.
     """
-    found = [(0, version) for version in _last_forget(head)] + list(head.replaced)
+    forget = last_forget(head)
+    found = [*([] if forget is None else [(0, forget)]), *head.replaced]
     found += [(max(one.first, one.by - SUSPECT_VERSIONS), one.by) for one in head.shown_by if one.sink]
     return min((first for first, by in found if head.version - by <= SUSPECT_VERSIONS), default=head.version + 1)
 
@@ -76,7 +72,7 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     versions before `since` are not listed, unless they are in partition folders.
     """
     found: dict[str, list[str]] = {}
-    if head is None or not context.publishes or not (head.replaced or head.shown_by or _last_forget(head)):
+    if head is None or not context.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
         return found
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:

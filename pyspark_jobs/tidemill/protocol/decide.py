@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
 from .progress import iso
-from .records import Commit
+from .records import CARRIED_OUT, Commit
 from .tiling import check_receipts, coalesce, merge_state, visible
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Outcome = Literal["ours", "already", "fenced"]
-OF_PLAN = ("batch", "sweep", "void")
+OF_PLAN = (*CARRIED_OUT, "void")
 """Kinds of commits that depend on their plan alone, so two attempts at them are the same commit."""
 TimeRule = Literal["arrival", "plan"]
 

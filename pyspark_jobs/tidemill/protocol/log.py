@@ -19,7 +19,7 @@ from ..store import Store
 from . import decide
 from .codec import checksum_of, decode, encode
 from .numbered import Numbered
-from .records import Commit, Forgotten, Parent, Plan
+from .records import CARRIED_OUT, Commit, Forgotten, Parent, Plan
 from .refs import MAIN, Refs
 
 Attached = TypeVar("Attached", Plan, Commit)
@@ -179,6 +179,13 @@ class Log:
         if parent is not None:
             self._check_parent(plan, parent)
         return plan
+
+    def plan_of(self, commit: Commit) -> Plan | None:
+        """Return the plan that a commit carried out. None for other kinds of commits, and if the plan is missing."""
+        if commit.kind not in CARRIED_OUT:
+            return None
+        plan = self.plan(commit.version)
+        return plan if plan is not None and plan.plan_id == commit.plan_id else None
 
     def create_plan(self, plan: Plan) -> Plan:
         """Write the plan, or return the plan that is already stored under its number.

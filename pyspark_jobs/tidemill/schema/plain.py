@@ -74,3 +74,11 @@ def _validity(values: Sequence[object]) -> pa.Buffer | None:
     for number, value in enumerate(values):
         bits[number // 8] |= (value is not None) << number % 8
     return pa.py_buffer(bytes(bits))
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column of a table as one array."""
+    if isinstance(column, pa.Array):
+        return column
+    chunks = column.combine_chunks()
+    return chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks or [pa.nulls(0, column.type)])

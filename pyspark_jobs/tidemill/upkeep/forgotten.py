@@ -34,8 +34,6 @@ from .rewrite_published import added_fields, records, rows_of, sink_of
 from .rewrite_quarantine import texts_of
 
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"
-
-
 INCOMPLETE = "the search for forgotten keys, which is not complete"
 
 

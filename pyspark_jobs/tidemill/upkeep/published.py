@@ -95,9 +95,7 @@ class PublishedVersions:
                 what, hint = f"version {withdrawn[one.name]} withdrew it, but the file is there", "delete it"
             elif one.version in self.seen:
                 what = f"this repository published it, but the commit of version {one.version} does not name it"
-            elif (
-                one.version > newest and self.context.store.stat(names.commit(self.context.branch, one.version)) is None
-            ):
+            elif one.version > newest and self._is_lost(one.version):
                 what = f"this repository published it as version {one.version}, but has commits up to {newest} only"
             else:
                 continue

@@ -6,16 +6,12 @@ they change the branch that is open.
 
 from __future__ import annotations
 
-import re
-
 from ..driver.context import Context
-from ..driver.versions import VersionSpec, kept_commit, resolve
+from ..driver.versions import VersionSpec, is_number, kept_commit, resolve
 from ..errors import InvalidInput
 from ..protocol.records import Commit
 from ..spelling import unknown
 from .open import on_branch
-
-_NUMBER = re.compile(r"-?[0-9]+")
 
 
 def opened_at(context: Context, spec: VersionSpec) -> tuple[Context, int]:
@@ -23,14 +19,14 @@ def opened_at(context: Context, spec: VersionSpec) -> tuple[Context, int]:
 
     `InvalidInput` for an unknown branch or tag, or a number that is not one of a version.
     """
-    if not isinstance(spec, str) or _NUMBER.fullmatch(spec):
+    if not isinstance(spec, str) or is_number(spec):
         return context, resolve(context, spec)
     name, at, version = spec.partition("@")
     if at:
         if not name or not version:
             raise InvalidInput(f"version `{spec}`: expected BRANCH@VERSION, such as `fix@12`")
         opened = _on(context, name)
-        return opened, resolve(opened, int(version) if _NUMBER.fullmatch(version) else version)
+        return opened, resolve(opened, int(version) if is_number(version) else version)
     refs = context.initialised()
     if spec not in refs.tags and spec in (refs.branches if spec in refs.branches else context.refresh().branches):
         opened = _on(context, spec)

@@ -5,7 +5,6 @@ CRASH: each is one entry of `refs/`, so it is there or not.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from ..clock import now_ms
@@ -13,7 +12,7 @@ from ..counts import count_of
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.lost_versions import place_of
-from ..driver.versions import VersionSpec, resolve
+from ..driver.versions import VersionSpec, is_number, resolve
 from ..errors import InvalidInput
 from ..names import check_name
 from ..protocol.entries import DropBranch, NewBranch
@@ -25,8 +24,6 @@ from ..protocol.retained import refuse_if_gone
 from ..spelling import unknown
 from ..store.probe import probe
 from .open import on_branch, publishing_to
-
-_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def branch(
     context: Context, name: str, at: VersionSpec | None = None, publish_to: str | None = None, reason: str = ""
 ) -> BranchInfo:
     """Start a branch at a version of this one; default: the newest. `InvalidInput` for a name in use."""
-    if _NUMBER.fullmatch(check_name(name, "branch")):
+    if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
     check_root(context)
     fork = _fork(context, at)

@@ -19,7 +19,7 @@ from ..names import ADDED
 from ..protocol.records import Commit, OutputFile
 from ..protocol.retained import At, refuse_if_gone
 from ..protocol.spans import Span, history, without
-from ..schema import as_bits, differs, empty_table, quoted, shared_columns
+from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
 from ..sources import connections
 from .diff_state import Point
 from .read import decode_files, kept, output_files, sink_schema
@@ -102,7 +102,7 @@ def bag_difference(before: pa.Table, after: pa.Table, tolerance: float | None = 
     for name in floats:
         one, other = (table.column(name).take(pairs.column(side)).combine_chunks() for side, table in
                       zip(("a", "b"), values, strict=True))  # fmt: skip
-        far = pc.or_(far, differs(_array(one), _array(other), tolerance))
+        far = pc.or_(far, differs(one_array(one), one_array(other), tolerance))
     near = pairs.filter(pc.invert(far))
     return _left(removed, near.column("a")), _left(added, near.column("b"))
 
@@ -168,7 +168,7 @@ def _together(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _as_bits(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    columns = [as_bits(_array(column)) for column in table.columns]
+    columns = [as_bits(one_array(column)) for column in table.columns]
     return pa.Table.from_arrays([*columns, _places(table.num_rows)], names=[*names, "i"])
 
 
@@ -181,7 +181,7 @@ def _unmatched(ours: pa.Table, theirs: pa.Table, names: Sequence[str]) -> pa.Arr
         f"ON {on} ORDER BY i"
     )
     found = connections.query(connections.for_user_sql(), text, ours=ours, theirs=theirs)
-    return _array(found.column("i"))
+    return one_array(found.column("i"))
 
 
 def _pairs(
@@ -212,15 +212,8 @@ def _numbered(names: Sequence[str], order: Sequence[str]) -> str:
 
 def _left(places: pa.Array, matched: pa.ChunkedArray) -> pa.Array:
     """Return `places` without those at the positions `matched`."""
-    return places.filter(pc.invert(pc.is_in(_places(len(places)), value_set=_array(matched))))
+    return places.filter(pc.invert(pc.is_in(_places(len(places)), value_set=one_array(matched))))
 
 
 def _places(count: int) -> pa.Array:
     return pc.indices_nonzero(pa.nulls(count).is_null()).cast(pa.int64())
-
-
-def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.Array):
-        return column
-    chunks = column.combine_chunks()
-    return chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks or [pa.nulls(0, column.type)])

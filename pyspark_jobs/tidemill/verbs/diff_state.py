@@ -17,7 +17,7 @@ from ..driver.context import Context
 from ..errors import InvalidInput
 from ..names import variable_name
 from ..protocol.records import Commit
-from ..schema import FieldChange, compare, differs, int64_scalar, shared_columns, to_ddl
+from ..schema import FieldChange, compare, differs, int64_scalar, one_array, shared_columns, to_ddl
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.compare import Compared, Side, compared
@@ -330,7 +330,7 @@ def _place_of(found: pa.BooleanArray) -> pa.Array:
 
 
 def _struct(side: _Shown) -> pa.Array:
-    columns = [_chunk(column) for column in side.values.columns]
+    columns = [one_array(column) for column in side.values.columns]
     fields = [one.with_nullable(True) for one in side.values.schema]
     return pa.StructArray.from_arrays(columns, fields=fields, mask=pc.invert(side.found))
 
@@ -341,12 +341,7 @@ def _not_compared(change: FieldChange, before: str, after: str) -> str:
 
 
 def _column(values: pa.Table, wanted: pa.Field) -> pa.Array:
-    return _chunk(values.column(wanted.name)).cast(wanted.type)
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    chunks = column.combine_chunks()
-    return chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks or [pa.nulls(0, column.type)])
+    return one_array(values.column(wanted.name)).cast(wanted.type)
 
 
 def _count(mask: pa.BooleanArray) -> int:

@@ -49,10 +49,3 @@ def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
         for s in splits
         if s.requeued is None
     }
-
-
-def listed_files(context: Context) -> dict[tuple[str, str], SourceFile]:
-    """Return the files that all sources have now."""
-    options = dict(context.storage_options.get("source") or {})
-    files = [file for name, source in context.job.sources.items() for file in source.discover(name, options)]
-    return {(file.source, file.path): file for file in files}

@@ -25,11 +25,11 @@ from ..protocol.differing import Content, contents_at
 from ..protocol.history import is_effective
 from ..protocol.records import Commit, Plan
 from ..protocol.retained import seen_floor
-from ..schema import compare, differs
+from ..schema import compare, differs, one_array
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
 from .finished import finished
-from .key_rows import KeyInput, files_of, key_input, plan_of
+from .key_rows import KeyInput, files_of, key_input
 from .located import Located, located, operator_in, same_operator, schemas_at
 from .read import key_batch
 
@@ -103,7 +103,7 @@ class _Cause:
 
     @cached_property
     def plan(self) -> Plan | None:
-        return plan_of(self.context, self.commit)
+        return self.context.log.plan_of(self.commit)
 
     @cached_property
     def input(self) -> KeyInput:
@@ -319,9 +319,5 @@ def _is_same(one: pa.Table, other: pa.Table) -> bool:
         or one.schema.types != other.schema.types
     ):
         return False
-    pairs = zip(one.combine_chunks().columns, other.combine_chunks().columns, strict=True)
-    return not any(pc.any(differs(_array(a), _array(b))).as_py() for a, b in pairs)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
+    pairs = zip(one.columns, other.columns, strict=True)
+    return not any(pc.any(differs(one_array(a), one_array(b))).as_py() for a, b in pairs)

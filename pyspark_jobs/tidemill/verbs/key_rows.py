@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -18,18 +18,16 @@ import pyarrow.compute as pc
 from ..batch.batch import Batch
 from ..batch.input import only, read_split
 from ..driver.context import Context
+from ..driver.listing import is_as_read, listed_files
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import Input
 from ..operators.window import Window
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
-from ..protocol.records import Commit, Plan, Split
+from ..protocol.records import Plan, Split
 from ..schema import int64_scalar
 from ..sources.contract import SourceFile
-from ..sources.ledger import is_same, look_up
 from ..state.table import has_key_of
-
-KINDS_WITH_PLAN = ("batch", "sweep")
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,6 @@ class KeyInput:
     files: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-
-
-def plan_of(context: Context, commit: Commit) -> Plan | None:
-    """Return the plan that a version carried out; None for a correction."""
-    if commit.kind not in KINDS_WITH_PLAN:
-        return None
-    plan = context.log.plan(commit.version)
-    return plan if plan is not None and plan.plan_id == commit.plan_id else None
 
 
 def files_of(plan: Plan | None) -> list[str]:
@@ -93,26 +83,19 @@ class _Present:
 
     def __init__(self, context: Context, plan: Plan) -> None:
         self._context, self._plan = context, plan
-        self._options = dict(context.storage_options.get("source") or {})
 
     def touched(self, split: Split) -> Split | None:
         """Return a split with the present ETag, if its file has the same bytes as when the batch read it."""
         now = self._listed.get((split.source, split.path))
         if split.requeued is not None or now is None or now.etag == split.etag:
             return None
-        ledger = self._context.ledger(self._context.log.commit(self._plan.number)).map
-        (known,) = look_up(ledger, [now])
-        compute = partial(self._context.job.sources[now.source].fingerprint, storage_options=self._options)
-        if known is None or not is_same(now, known, compute):
+        if not is_as_read(self._context, self._plan.number, now):
             return None
         return dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms)
 
     @cached_property
     def _listed(self) -> dict[tuple[str, str], SourceFile]:
-        wanted = {split.source for split in self._plan.splits}
-        sources = [(name, one) for name, one in self._context.job.sources.items() if name in wanted]
-        files = (file for name, one in sources for file in one.discover(name, self._options))
-        return {(file.source, file.path): file for file in files}
+        return listed_files(self._context, {split.source for split in self._plan.splits})
 
 
 class _OfKey:

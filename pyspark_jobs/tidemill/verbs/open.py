@@ -1,6 +1,6 @@
 """`open`: check the arguments of `tm.open` and make the context that all verbs use.
 
-INVARIANT: opening neither reads from nor writes to the store.
+INVARIANT: opening writes nothing. `main` is opened without a request; any other branch reads `refs/`.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ the next run completes it.
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ..batch.work import Engine
 from ..driver.context import Context
@@ -32,10 +33,10 @@ from ..sources.ledger import look_up
 from ..store.probe import probe
 from ..upkeep.rest_published import Writing
 from .open import on_branch
+from .read import output_files
 from .replay import Asked, ReplayReport, replay
-from .sink_change import SinkChange, made_by, published_instead, sink_change
+from .sink_change import SinkChange, published_instead, sink_change
 
-Outputs = Literal["correct", "keep"]
 OUTPUTS = ("correct", "keep")
 LISTED = 5
 """How many versions an error names."""
@@ -145,7 +146,7 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     added: dict[str, list[AddedOutput]] = {}
     for commit in _own(branch, theirs):
         for sink in commit.outputs:
-            if sink in context.job.outputs and (files := list(made_by(commit, sink))):
+            if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
     change = sink_change(context, head, start)
     adds = {sink: [one.version for one in those] for sink, those in added.items()}

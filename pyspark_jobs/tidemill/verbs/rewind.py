@@ -17,6 +17,7 @@ from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
+from ..driver.listing import listed_files
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
@@ -29,7 +30,7 @@ from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
 from ..store.probe import probe
 from ..upkeep.rest_published import Writing
-from .files import File, Files, listed_files, one_of, planned_files
+from .files import File, Files, one_of, planned_files
 from .sink_change import SinkChange, published_instead, sink_change
 
 

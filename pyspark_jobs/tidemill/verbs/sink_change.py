@@ -5,7 +5,8 @@ INVARIANT: a change that a sink cannot carry out is refused before anything is w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ from ..driver.discard import discarded_if_full
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..protocol.history import Correction, correction
-from ..protocol.records import AddedOutput, Commit, OutputFile, Shown, VersionOf
+from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..sinks.joined import has_plain_files
 from ..upkeep.rest_published import Rest, Writing, store_rest
+from .read import output_files
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,6 @@ def published_instead(context: Context, head: Commit | None, change: SinkChange,
     return {"shown_by": change.shown_by, "withdraws": withdraws, "adds": adds}
 
 
-def made_by(commit: Commit, sink: str) -> Iterator[OutputFile]:
-    """Yield the output files of a version. Those of a promotion are what the branch made."""
-    yield from commit.outputs.get(sink, [])
-    if commit.kind == "promote":
-        yield from (file for one in commit.adds.get(sink, []) if one.branch != commit.branch for file in one.files)
-
-
 def _batch_ids(context: Context, head: Commit | None, versions: Collection[int]) -> set[int]:
     """Return what rows of versions have in `_batch_id`. Those of a promotion have the versions of the branch."""
     found = set(versions)
@@ -128,7 +123,7 @@ def _added(context: Context, change: Correction, rest: Sequence[Rest]) -> dict[s
         for sink in published_sinks(context, commit):
             if version not in change.of(sink).adds or (sink, version) in stays:
                 continue
-            files = list(made_by(commit, sink))
+            files = list(itertools.chain(*output_files(commit, sink)))
             if files:
                 refuse_if_gone(context.initialised(), context.at(version), "rewind: publish again")
             refuse_unless_withdrawable(context, sink)

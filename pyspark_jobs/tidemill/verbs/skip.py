@@ -16,13 +16,14 @@ from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
+from ..driver.listing import listed_files
 from ..driver.overtaken import fenced_if_overtaken
 from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
 from ..sources.ledger import EARLIER, READ, SKIPPED, is_same, look_up
-from .files import File, listed_files, one_of, planned_files
+from .files import File, one_of, planned_files
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ CRASH: a tag is one entry of `refs/`, so it is there or not.
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import check_root
-from ..driver.versions import VersionSpec, resolve
+from ..driver.versions import VersionSpec, is_number, resolve
 from ..errors import InvalidInput
 from ..names import check_name
 from ..protocol.entries import Tag
@@ -21,8 +20,6 @@ from ..protocol.refs_log import position
 from ..protocol.retained import At, is_kept, refuse_if_gone
 from ..spelling import unknown
 from ..store.probe import probe
-
-_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def tag(
 
     With `move`, the name may be that of another version before.
     """
-    if _NUMBER.fullmatch(check_name(name, "tag")):
+    if is_number(check_name(name, "tag")):
         raise InvalidInput(f"tag `{name}`: a number is not a valid name, because it would name a version already")
     check_root(context)
     number = _number(context, version)

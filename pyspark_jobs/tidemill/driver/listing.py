@@ -1,0 +1,27 @@
+"""The files that the sources have now, and whether one of them still has the bytes that a version read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from ..sources.contract import SourceFile
+from ..sources.ledger import is_same, look_up
+from .context import Context
+
+
+def listed_files(context: Context, sources: Collection[str] | None = None) -> dict[tuple[str, str], SourceFile]:
+    """Return the files that all sources have now, or those with the given names, by source and path."""
+    options = dict(context.storage_options.get("source") or {})
+    declared = context.job.sources.items()
+    wanted = [(name, source) for name, source in declared if sources is None or name in sources]
+    files = (file for name, source in wanted for file in source.discover(name, options))
+    return {(file.source, file.path): file for file in files}
+
+
+def is_as_read(context: Context, version: int, now: SourceFile) -> bool:
+    """Whether a file with another ETag has the bytes that a version read. Reads the file for its fingerprint."""
+    (known,) = look_up(context.ledger(context.log.commit(version)).map, [now])
+    options = dict(context.storage_options.get("source") or {})
+    compute = partial(context.job.sources[now.source].fingerprint, storage_options=options)
+    return known is not None and is_same(now, known, compute)

@@ -389,6 +389,7 @@ class Repository:
         from_version: int | str,
         to_version: int | str | None = None,
         into: str = "",
+        operators: Sequence[str] | None = None,
         files: str = "recorded",
         follow: bool = False,
         spark: Any = None,
@@ -405,6 +406,11 @@ class Repository:
         it is started if there is none. The same code makes the same state and outputs, whatever the engine and the
         number of tasks. Rewound and abandoned versions are left out; skipped files stay skipped.
 
+        `operators`: compute only these, and take everything else as it is recorded: state, outputs, quarantine and
+        counts. What they read from other operators is computed again from the recorded state of these. An operator that
+        is new gets its past in this way, and needs no `init` before; `promote` adds it. A later call for the branch
+        continues with the same operators.
+
         `files`: "recorded" refuses a file that has changed or is gone, and names it; "current" takes what is there.
         `follow`: also repeat what is committed meanwhile. `max_batches`, `time_budget`: as in `run`. The call goes on
         where an earlier one stopped. `InvalidInput` before anything is written if the branch does not fit, or a version
@@ -416,7 +422,7 @@ class Repository:
 
         limits = Limits(max_batches, time_budget, None, tasks)
         start = engine_on_demand(self.context, spark, engine, limits)
-        asked = Asked(from_version, into, to_version, files, follow)
+        asked = Asked(from_version, into, to_version, files, follow, operators)
         return replay(self.context, asked, start, limits, on_progress)
 
     def promote(

@@ -182,10 +182,12 @@ def test_what_cannot_be_repeated_is_refused(place: Place) -> None:
     r.reset(batch_time=r.head.batch_time_ms + 1, reason="a test")
     with pytest.raises(tm.InvalidInput, match="replay version 3 of `main`: a `reset` cannot be repeated"):
         r.replay(2, into="fix", engine="local")
+    assert [one.name for one in r.branches()] == ["main"]
+    r.branch("fix", 1)
     b = place.open("fix")
     place.arrive("6")
     run(b)
-    with pytest.raises(tm.InvalidInput, match="its version 3 repeats none of `main`"):
+    with pytest.raises(tm.InvalidInput, match="its version 2 repeats none of `main`"):
         r.replay(2, into="fix", engine="local")
     with pytest.raises(tm.InvalidInput, match="the branch starts at version 1 of `main`"):
         r.replay(1, into="fix", engine="local")

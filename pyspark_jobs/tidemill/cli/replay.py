@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 @click.option("--from", "from_version", type=VERSION, required=True, metavar="N|TAG", help="First version to repeat.")
 @click.option("--to", "to_version", type=VERSION, metavar="N|TAG", help="Last version to repeat. Default: the newest.")
 @click.option("--into", required=True, metavar="NAME", help="Branch to write to. It is started if there is none.")
+@click.option("--operators", multiple=True, metavar="NAME[,NAME]",
+              help="Compute only these operators; take all else as recorded. Repeatable.")  # fmt: skip
 @click.option("--files", type=click.Choice(["recorded", "current"]), default="recorded", show_default=True,
               help="Refuse files that have changed or are gone, or take what is there.")  # fmt: skip
 @click.option("--follow", is_flag=True, help="Also repeat what is committed meanwhile.")
@@ -36,6 +38,7 @@ def replay(
     from_version: int | str,
     to_version: int | str | None,
     into: str,
+    operators: tuple[str, ...],
     files: str,
     follow: bool,
     drive: Drive,
@@ -44,14 +47,16 @@ def replay(
     """Carry out the plans of PIPELINE again, with the code as it is now, on the branch NAME.
 
     Each batch reads the same files in the same blocks, at the same batch time. The branch starts just before the first
-    version. A replay that was interrupted, or that reached its limits, goes on when it is called again.
+    version. With --operators, only these are computed, so a new operator gets its past. A replay that was interrupted,
+    or that reached its limits, continues when it is called again.
     """
     from ..verbs.replay import Asked
     from ..verbs.replay import replay as carry_out
     from ..verbs.run import engine_on_demand
 
     repository = target.open()
-    asked = Asked(from_version, into, to_version, files, follow)
+    names = [name.strip() for given in operators for name in given.split(",")] or None
+    asked = Asked(from_version, into, to_version, files, follow, names)
     engine = engine_on_demand(repository.context, None, drive.engine, drive.limits)
     with watched(out, f"replaying {target.reference} into {into} on {drive.engine}") as on_batch:
         done = carry_out(repository.context, asked, engine, drive.limits, on_batch)

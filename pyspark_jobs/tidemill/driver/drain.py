@@ -101,6 +101,11 @@ class Drain:
         self._shared: Shared | None = None
         self.done = Drained()
 
+    @property
+    def computing(self) -> Context:
+        """The branch with the operators that run: all of them, unless a replay computes only some."""
+        return self.context
+
     def open(self) -> Commit | None:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
@@ -109,7 +114,7 @@ class Drain:
         check_root(context)
         head = context.head()
         record_promoted(context, head)
-        context.check_operators(head)
+        self.computing.check_operators(head)
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
@@ -234,7 +239,7 @@ class Drain:
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
         self.context.refresh()
-        self.context.check_operators(head)  # again: operators may have been added or dropped since this run started
+        self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)
         engine = self._engine()  # starting the engine does not count as time of the batch
@@ -248,7 +253,7 @@ class Drain:
         through = plan.number - 1 if self.context.publishes else -1
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
-            ours = self._checked(execute(self.context, head, plan, engine, self.limits.tasks, publishing))
+            ours = self._checked(self._execute(head, plan, engine, publishing))
         committed = self._commit(ours)
         try:
             if publish(self.context, committed.commit):
@@ -259,6 +264,10 @@ class Drain:
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
+
+    def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
+        """Run the batch of a plan, and return its commit record, which is not committed yet."""
+        return execute(self.computing, head, plan, engine, self.limits.tasks, publishing)
 
     def _checked(self, ours: Commit) -> Commit:
         """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""

@@ -18,19 +18,21 @@ from ..clock import now_ms
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..names import LEDGER
+from ..pipeline.part import Part
 from ..protocol.history import is_effective
 from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, Split, VersionOf
 from ..sources.contract import SourceFile
 from ..spelling import unknown
+from .assemble import Publishing
 from .context import Context
 from .correct import correct
 from .drain import Drain, Limits, OnProgress
 from .ledger import store_requeued, store_skipped
 from .listing import is_as_read, listed_files
+from .outlook import Outlook, leaves_nothing
+from .partial import Partial
 
 Files = Literal["recorded", "current"]
-NOTHING = ("void", "rewind")
-"""The kinds that leave nothing to repeat: what they undid is not in the effective history."""
 LISTED = 3
 """How many files an error names."""
 
@@ -46,10 +48,18 @@ class Replay(Drain):
         engine: Callable[[], Engine],
         limits: Limits,
         on_progress: OnProgress | None,
+        part: Part | None = None,
     ) -> None:
         super().__init__(context, engine, limits, on_progress)
         self.source, self.files = source, files
+        self.partial = None if part is None else Partial(context, part)
+        self.outlook = Outlook(source)
         self.replayed: list[int] = []
+
+    @property
+    def computing(self) -> Context:
+        """The branch with the operators that run."""
+        return self.context if self.partial is None else self.partial.computing
 
     def through(self, head: Commit | None) -> int:
         """Return the last version of the source that the branch has. `InvalidInput` if it has batches of its own."""
@@ -80,15 +90,23 @@ class Replay(Drain):
     def replay(self, to_version: int) -> None:
         """Carry out what is left, up to a version, within the limits."""
         head = self.open()
-        for version in self.left(head, to_version):
+        versions = self.left(head, to_version)
+        self.outlook.look(versions)
+        for version in versions:
             if not self._may_continue():
                 return
             commit = self.source.log.commit(version)
             if commit.kind in CARRIED_OUT:
                 head = self._run_batch(head, self._planned(head) or self._copied(head, commit))
-            elif commit.kind not in NOTHING or commit.skipped:
+            elif not leaves_nothing(commit):
                 head = self._corrected(head, commit)
             self.replayed.append(version)
+
+    def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
+        ours = super()._execute(head, plan, engine, publishing)
+        if self.partial is None or plan.replays is None:
+            return ours
+        return self.partial.merged(head, self.source.log.commit(plan.replays.version), ours)
 
     def _copied(self, head: Commit | None, commit: Commit) -> Plan:
         """Create the plan of a version of the source again, as the next one of the branch."""
@@ -108,27 +126,25 @@ class Replay(Drain):
             parent=origin.parent,
             splits=tuple(self._splits(plan)),
             created_ms=now_ms(),
+            outstanding_files=self.outlook.after(commit.version).input_files,
+            outstanding_bytes=self.outlook.after(commit.version).input_bytes,
             replays=VersionOf(commit.branch, commit.version),
         )
         return self._create_plan(head, ours)
 
     def _corrected(self, head: Commit | None, commit: Commit) -> Commit:
-        """Repeat a correction that concerns only the input. `InvalidInput` for any other."""
+        """Repeat a correction that concerns only the input: a `requeue`, or a commit that skipped files."""
         origin, attempt = self.context.origin(head), uuid.uuid4().hex[:12]
         changes = {"attempt": attempt, "replays": VersionOf(commit.branch, commit.version), "reason": commit.reason}
+        changes |= {} if self.partial is None else {"computed": sorted(self.partial.part.chosen)}
         if commit.skipped:
             files = [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped]
             stored = store_skipped(self.context, head, files, origin.number, attempt)
             changes |= {"skipped": commit.skipped}
-        elif commit.kind == "requeue":
+        else:
             stored = store_requeued(self.context, head, commit.requeued, origin.number, attempt)
             waiting = [] if head is None else head.waiting
             changes |= {"requeued": commit.requeued, "waiting": [*waiting, *commit.requeued]}
-        else:
-            raise InvalidInput(
-                f"replay version {commit.version} of `{self.source.branch}`: a `{commit.kind}` cannot be repeated",
-                hint=f"replay from version {commit.version + 1} on",
-            )
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
         kind: Kind = "requeue" if commit.kind == "requeue" else "skip"
         return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})

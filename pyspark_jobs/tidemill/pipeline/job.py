@@ -6,7 +6,7 @@ INVARIANT: a job is a pure function of the pipeline, so the same code gives the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,16 +139,33 @@ class Job:
 
     def upstream(self, operator: str) -> list[str]:
         """Return the operators whose outputs an operator reads, directly or through stateless steps, by name."""
-        return sorted({action.operator for action in self._feeding(operator) if action.operator is not None})
+        return sorted(self.operators_above(*self._parents(operator)))
 
     def sources_of(self, operator: str) -> set[str]:
         """Return the sources whose rows an operator reads, directly or through stateless steps."""
-        return {action.source for action in self._feeding(operator) if action.source is not None}
+        return {one.source for one in self._ends_above(self._parents(operator)) if one.source is not None}
 
-    def _feeding(self, operator: str) -> Iterator[Action]:
-        """Yield the sources and the operators whose rows an operator reads."""
-        actions = {action.number: action for action in self.actions}
-        waiting = list(actions[self.operators[operator].node].parents)
+    def operators_above(self, *nodes: int) -> set[str]:
+        """Return the operators whose outputs reach some nodes through stateless steps. A node may be one itself."""
+        return {one.operator for one in self._ends_above(nodes) if one.operator is not None}
+
+    def nodes_above(self, nodes: Iterable[int]) -> set[int]:
+        """Return nodes and all those that feed them, also beyond operators."""
+        by_number, found, waiting = {one.number: one for one in self.actions}, set[int](), list(nodes)
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                waiting.extend(by_number[number].parents)
+        return found
+
+    def _parents(self, operator: str) -> tuple[int, ...]:
+        node = self.operators[operator].node
+        return next(action.parents for action in self.actions if action.number == node)
+
+    def _ends_above(self, nodes: Iterable[int]) -> Iterator[Action]:
+        """Yield the sources and the operators whose rows reach some nodes through stateless steps."""
+        actions, waiting = {action.number: action for action in self.actions}, list(nodes)
         while waiting:
             action = actions[waiting.pop()]
             if action.operator is not None or action.source is not None:

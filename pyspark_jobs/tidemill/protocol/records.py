@@ -382,6 +382,8 @@ class Commit:
     """The last `forget` before this version. None: there is none, or `forgotten` has the keys of all of them."""
     replays: VersionOf | None = None
     """The version of another branch that this one repeats, with other code perhaps."""
+    computed: list[str] = field(default_factory=list)
+    """With `replays`: the operators that were computed, while the others are as recorded. Empty: all were."""
     promoted: Parent | None = None
     """The version of another branch whose state a promotion takes over."""
     promotions: list[Number] = field(default_factory=list)

@@ -18,7 +18,7 @@ from .history import last_forget, replaced_at
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
 
-RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays"}
+RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays", "computed"}
 """What each commit says about itself, whatever its kind."""
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",

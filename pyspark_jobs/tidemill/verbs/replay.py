@@ -6,16 +6,20 @@ of the branch, so another call continues a replay that died.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.drain import Limits, OnProgress
+from ..driver.outlook import Outlook
 from ..driver.replaying import Files, Replay
 from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
+from ..names import check_name
+from ..pipeline.part import Part, part_of
+from ..protocol.history import is_effective
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
 from .branch import branch
@@ -28,13 +32,14 @@ FILES = ("recorded", "current")
 class ReplayReport:
     """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
 
-    `left` is how many are left. The next call carries them out.
+    `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
     """
 
     branch: str
     replayed: list[int]
     versions: list[int]
     left: int
+    operators: list[str] | None = None
     progress: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -47,6 +52,7 @@ class Asked:
     to_version: VersionSpec | None = None
     files: str = "recorded"
     follow: bool = False
+    operators: Sequence[str] | None = None
 
 
 def replay(
@@ -54,12 +60,15 @@ def replay(
 ) -> ReplayReport:
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
     first, last = _range(context, asked)
-    name = asked.into
+    name, files = asked.into, _files(asked.files)
     if name not in context.refresh().branches:
+        _part(context, None, asked)
+        Outlook(context).look(_effective(context, first, last))
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
     ours = on_branch(context, name)
     _check_fork(context, ours, name, first)
-    work = Replay(ours, context, _files(asked.files), engine, limits, on_progress)
+    part = _part(context, ours, asked)
+    work = Replay(ours, context, files, engine, limits, on_progress, part)
     work.replay(last)
     while asked.follow and work.left(ours.head(), last) and work.replayed:
         done = len(work.replayed)
@@ -67,12 +76,13 @@ def replay(
         if len(work.replayed) == done:
             break  # a limit was reached
     left = work.left(ours.head(), last)
-    return ReplayReport(name, work.replayed, work.done.versions, len(left), work.done.progress)
+    operators = None if part is None else sorted(part.chosen)
+    return ReplayReport(name, work.replayed, work.done.versions, len(left), operators, work.done.progress)
 
 
 def _range(context: Context, asked: Asked) -> tuple[int, int]:
     """Return the first and the last version to carry out."""
-    if asked.into == MAIN:
+    if check_name(asked.into, "branch") == MAIN:
         raise InvalidInput("replay into `main`: its versions are never made again", hint="replay into a branch")
     head: Commit | None = context.head()
     newest = -1 if head is None else head.version
@@ -84,6 +94,41 @@ def _range(context: Context, asked: Asked) -> tuple[int, int]:
     if not first <= last <= newest:
         raise InvalidInput(f"replay to version {last}: expected {first} to {newest}")
     return first, 10**10 if asked.follow and asked.to_version is None else last
+
+
+def _effective(context: Context, first: int, last: int) -> list[int]:
+    """Return the versions of a range that count in the history of this branch."""
+    head = context.head()
+    if head is None:
+        return []
+    return [one for one in range(first, min(last, head.version) + 1) if is_effective(head, one)]
+
+
+def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
+    """Return the part of the pipeline that a replay computes; None: all of it. A branch goes on as it began.
+
+    `InvalidInput` for operators that do not fit, or are not those with which the branch began.
+    """
+    head, theirs = context.head(), None if ours is None else ours.head()
+    recorded = {} if head is None else head.schemas
+    began = None if ours is None or theirs is None or theirs.branch != ours.branch else theirs.computed
+    if asked.operators is None:
+        return part_of(context.job, began, recorded) if began else None
+    if asked.files != "recorded":
+        raise InvalidInput(
+            f"replay with operators: files={asked.files!r}, expected 'recorded', because the state of the other "
+            "operators was made from the recorded files",
+            hint="replay all operators",
+        )
+    part = part_of(context.job, asked.operators, recorded)
+    if began is not None and set(began) != part.chosen:
+        computed = ", ".join(f"`{one}`" for one in began) or "all of them"
+        raise InvalidInput(
+            f"replay operators {', '.join(f'`{one}`' for one in sorted(part.chosen))} into branch `{asked.into}`: the "
+            f"branch began with {computed}",
+            hint="replay into another branch, or drop this one first",
+        )
+    return part
 
 
 def _check_fork(context: Context, ours: Context, name: str, first: int) -> None:

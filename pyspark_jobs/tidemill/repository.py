@@ -7,7 +7,7 @@ batches is imported when it is first called, so that commands that only read sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -321,7 +321,7 @@ class Repository:
 
         return adopt(self.context, reason, moved, copy, sources)
 
-    def check(self) -> CheckReport:
+    def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.
 
         `status` of the report is `"compatible"`, `"needs init"`, `"needs migration"` or `"refused"`. Each of its
@@ -329,22 +329,28 @@ class Repository:
         wider types and new aggregates are compatible: rows written earlier stay as they are, and are converted when
         they are read.
 
+        `against`: the name of a branch. The code is then compared with that branch, and `against` of the report says
+        what the branch would change here: how many keys of each operator, the largest change of each column of numbers,
+        how many rows of each sink, whether `promote` would accept it, and which versions it has not repeated. Floats
+        that are no further apart than `tolerance` are equal.
+
         >>> import tidemill as tm
         >>> p = tm.Pipeline("checked")
         >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
         >>> tm.open(p, root="memory://docs-check").check().status
         'needs init'
         """
-        from .verbs.check import check
+        from .verbs.check import check, check_against
 
-        return check(self.context)
+        return check(self.context) if against is None else check_against(self.context, against, tolerance)
 
     def branch(
-        self, name: str, at: int | str | None = None, publish_to: str | None = None, reason: str = ""
+        self, name: str, at: int | str | date | None = None, publish_to: str | None = None, reason: str = ""
     ) -> BranchInfo:
         """Start a branch at a version of this one, and return what it is. Nothing is copied.
 
-        `at`: a number or a tag; default is the newest version. `tm.open(…, branch=name)` opens the branch: it has the
+        `at`: a number, a tag, or a time (a datetime or ISO text), which means the newest version with a batch time up
+        to then; default is the newest version. `tm.open(…, branch=name)` opens the branch: it has the
         versions of this one up to `at`, and its own ones after that, with the next numbers. It publishes nothing,
         unless `publish_to` gives its sinks a place of their own: each gets a folder with its name there. Functions of
         `foreachBatch` are not called for a branch.

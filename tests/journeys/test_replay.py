@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -323,3 +325,66 @@ def test_the_commands_replay_and_promote(
     assert main(["promote", "shop.py:twice", "fix", "--reason", "prices were wrong"]) == 0
     assert "promoted version 2 of `fix` in version 3" in capfd.readouterr().out
     assert sums(place.open(factor=2)) == place.sums(2)
+
+
+def test_a_branch_that_missed_a_correction_is_not_promoted(place: Place) -> None:
+    r = place.open()
+    r.branch("one", 0)
+    r.branch("two", 0)
+    for name in ("one", "two"):
+        run(place.open(name))
+    r.promote("one")
+    with pytest.raises(tm.InvalidInput, match="version 3 has taken over version 2 of branch `one` since it started"):
+        r.promote("two")
+    r.rewind(2, "undo")
+    r.rewind(0, "without a file", without=["4.csv"])
+    run(r)
+    with pytest.raises(tm.InvalidInput, match="it has read `4.csv`, which version 5 took out of the input"):
+        r.promote("two")
+    assert sums(r) == place.sums(without=("4",))
+
+
+def test_compacted_sinks_leave_nothing_to_repeat(place: Place) -> None:
+    r = place.open()
+    before = rows(r)
+    assert r.maintain(compact_sinks=True).compacted
+    assert r.head.kind == "compact"
+    assert r.replay(0, into="same", engine="local").versions == [0, 1, 2]
+    assert rows(place.open("same")) == before
+    r.promote("same")
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in before)
+
+
+def test_a_branch_starts_at_a_time(place: Place) -> None:
+    r = place.open()
+    time.sleep(0.01)
+    place.arrive("6")
+    run(r)
+    at = datetime.datetime.fromtimestamp(r.head.batch_time_ms / 1000, datetime.UTC)
+    assert r.branch("exact", at).fork_version == 3
+    assert r.branch("before", at - datetime.timedelta(milliseconds=1)).fork_version == 2
+    assert r.branch("text", at.isoformat()).fork_version == 3
+    r.tag("2026-01-05", 2)
+    assert r.branch("tagged", "2026-01-05").fork_version == 2, "a tag comes first"
+    with pytest.raises(tm.InvalidInput, match="at='1999-01-01' is before the first version"):
+        r.branch("early", "1999-01-01")
+    with pytest.raises(tm.InvalidInput, match="unknown tag `noon`"):
+        r.branch("other", "noon")
+
+
+def test_progress_shows_what_is_left_of_the_replay(place: Place) -> None:
+    seen: list[int] = []
+    place.open().replay(0, into="same", engine="local", on_progress=lambda one: seen.append(one.numFilesOutstanding))
+    assert seen == [3, 1, 0]
+
+
+def test_quarantine_with_a_limit_knows_the_files_of_other_branches(place: Place) -> None:
+    r = place.open()
+    r.branch("fix", 0)
+    b = place.open("fix")
+    run(b)
+    assert b.quarantine(limit=3).to_pylist() == b.quarantine().slice(0, 3).to_pylist()
+    assert b.quarantine(limit=1)["version"].to_pylist() == [0]
+    r.promote("fix")
+    r.drop_branch("fix")
+    assert r.quarantine(limit=3).to_pylist() == r.quarantine().slice(0, 3).to_pylist()

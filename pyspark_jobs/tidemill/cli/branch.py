@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @click.command(short_help="Start a branch at a version, or end one.")
 @target_options
 @click.argument("name")
-@click.option("--at", type=VERSION, metavar="N|TAG", help="Version at which it starts. Default: the newest.")
+@click.option("--at", type=VERSION, metavar="N|TAG|TIME",
+              help="Version at which it starts, or a batch time (ISO). Default: the newest version.")  # fmt: skip
 @click.option("--publish-to", metavar="URI", help="Folder of its sinks. Default: it publishes nothing.")
 @click.option("--drop", is_flag=True, help="End the branch.")
 @click.option("--reason", default="", help="Why. The entry records it.")

@@ -3,39 +3,93 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..counts import count_of, versions_of
 from .exits import Exit
 from .options import Target, target_options
 from .output import Output, output_options, result_file_option
 
 if TYPE_CHECKING:
     from ..protocol.compatible import Difference
+    from ..verbs.against import Against
     from ..verbs.check import CheckReport
 
 
 @click.command()
 @target_options
+@click.option("--against", metavar="BRANCH", help="Also show what this branch would change if it were promoted.")
+@click.option("--tolerance", type=float, metavar="X", help="Floats differ if they are further apart than this.")
+@click.option("--fail-if-different", is_flag=True, help="With --against: exit with 1 if anything differs.")
 @result_file_option
 @output_options
-def check(target: Target, out: Output) -> int:
+def check(target: Target, against: str | None, tolerance: float | None, fail_if_different: bool, out: Output) -> int:
     """Compare the code of PIPELINE with its repository, without running and without writing.
 
     The status is `compatible`, `needs init`, `needs migration` or `refused`; every difference says what will happen.
+    With --against, the code is compared with that branch, and the branch with the one that is open.
+
     Exit status: 0 compatible, 1 otherwise.
     """
-    found = target.open().check()
-    out.result(dataclasses.asdict(found), list(_lines(found)))
-    return Exit.DONE if found.status == "compatible" else Exit.FAILED
+    if against is None and (fail_if_different or tolerance is not None):
+        raise click.UsageError("--fail-if-different and --tolerance need --against BRANCH")
+    found = target.open().check(against, tolerance)
+    out.result(_fields(found), list(_lines(found)))
+    is_different = found.against is not None and not found.against.is_equal
+    return Exit.DONE if found.status == "compatible" and not (fail_if_different and is_different) else Exit.FAILED
+
+
+def _fields(found: CheckReport) -> dict[str, Any]:
+    from ..verbs.explain import plain
+
+    fields = dataclasses.asdict(found)
+    if found.against is None:
+        del fields["against"]
+    else:
+        fields["against"] = {**plain(fields["against"]), "is_equal": found.against.is_equal}
+    return fields
 
 
 def _lines(found: CheckReport) -> Iterator[str]:
-    yield f"{found.status}, compared with " + ("version -1" if found.version < 0 else f"version {found.version}")
+    branch = "" if found.against is None else f" of branch `{found.against.branch}`"
+    yield f"{found.status}, compared with version {found.version}{branch}"
     for one in found.differences:
         yield from _of(one)
+    if found.against is not None:
+        yield from _changes(found.against)
+
+
+def _changes(found: Against) -> Iterator[str]:
+    from .render import cell
+
+    yield f"{found.before} → {found.after}" + (": no difference" if found.is_equal else "")
+    for name, keys in found.operators.items():
+        words = [f"{keys.added:,} added", f"{keys.removed:,} removed", f"{keys.changed:,} changed"]
+        yield f"operator `{name}`: {keys.total:,} of {count_of(keys.keys, 'key')} differ: {', '.join(words)}"
+        for one in keys.largest:
+            values = f"{cell(one.before).plain} → {cell(one.after).plain}"
+            yield f"  largest change of `{one.column}`: {values} for {_key(one.key)}"
+        if keys.deadlines:
+            yield f"  {count_of(keys.deadlines, 'more key')} with the same state and another deadline"
+        yield from (f"  variable `{one}`: {count_of(rows, 'row')} differ" for one, rows in keys.variables.items())
+        yield from (f"  not compared: {why}" for why in keys.not_compared)
+    for name, rows in found.sinks.items():
+        yield f"sink `{name}`: {count_of(rows.added, 'row')} added, {rows.removed:,} removed"
+        yield from (f"  not compared: {why}" for why in rows.not_compared)
+    yield from (f"{name} cannot be compared: {why}" for name, why in found.problems.items())
+    if found.behind:
+        yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
+    elif found.refused:
+        yield f"it cannot be promoted: {found.refused}"
+
+
+def _key(key: Mapping[str, Any]) -> str:
+    from .render import cell
+
+    return ", ".join(f"{name} {cell(value).plain}" for name, value in key.items())
 
 
 def _of(one: Difference) -> Iterator[str]:

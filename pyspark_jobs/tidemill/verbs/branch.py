@@ -6,6 +6,7 @@ CRASH: each is one entry of `refs/`, so it is there or not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime
 
 from ..clock import now_ms
 from ..counts import count_of
@@ -24,6 +25,7 @@ from ..protocol.retained import refuse_if_gone
 from ..spelling import unknown
 from ..store.probe import probe
 from .open import on_branch, publishing_to
+from .read import version_as_of
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class BranchInfo:
 
 
 def branch(
-    context: Context, name: str, at: VersionSpec | None = None, publish_to: str | None = None, reason: str = ""
+    context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None, reason: str = ""
 ) -> BranchInfo:
-    """Start a branch at a version of this one; default: the newest. `InvalidInput` for a name in use."""
+    """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use."""
     if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
     check_root(context)
@@ -106,15 +108,28 @@ def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
     return known[name]
 
 
-def _fork(context: Context, at: VersionSpec | None) -> Parent:
+def _fork(context: Context, at: VersionSpec | date | None) -> Parent:
     """Return the version from which a branch starts, as its first commit names it."""
     if at is None:
         head = context.head()
     else:
-        number = resolve(context, at)
+        number = version_as_of(context, at, "at") if _is_time(context, at) else resolve(context, at)  # type: ignore[arg-type]
         context.initialised()
         head = None if number < 0 else context.log.commit(number)
     return context.initialised().start if head is None else head.as_parent
+
+
+def _is_time(context: Context, at: VersionSpec | date) -> bool:
+    """Whether a point in time is given: a date, a datetime, or ISO text that is not the name of a tag."""
+    if isinstance(at, date):
+        return True
+    if not isinstance(at, str) or is_number(at) or at in context.refresh().tags:
+        return False
+    try:
+        datetime.fromisoformat(at)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_place(refs: Refs, name: str, publish_to: str) -> None:

@@ -6,7 +6,7 @@ INVARIANT: the decisions are those of `run`, because both call the same function
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..driver.context import Context
 from ..driver.identity import check_root
@@ -14,6 +14,8 @@ from ..driver.sink_checks import Accepted, check_outputs
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..protocol.compatible import Difference, Status, worst
+from .against import Against, against
+from .open import on_branch
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,19 @@ class CheckReport:
     """How the code differs from the repository at its newest version, -1 before the first batch.
 
     `status` is that of the worst difference: `compatible` (a run goes ahead), `needs init`, `needs migration` or
-    `refused`.
+    `refused`. With `against`, the code and `version` are those of that branch, and it says what the branch changes.
     """
 
     status: Status
     version: int
     differences: list[Difference] = field(default_factory=list)
+    against: Against | None = None
+
+
+def check_against(context: Context, branch: str, tolerance: float | None = None) -> CheckReport:
+    """Return how the code differs from a branch, and how that branch differs from the one that is open."""
+    compared = against(context, branch, tolerance)
+    return replace(check(on_branch(context, branch)), against=compared)
 
 
 def check(context: Context) -> CheckReport:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .. import _native
 from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.correct import correct
@@ -29,9 +30,10 @@ from ..protocol.records import AddedOutput, Commit
 from ..protocol.refs import MAIN
 from ..protocol.successor import RESTORED, totals
 from ..sources.contract import SourceFile
-from ..sources.ledger import look_up
+from ..sources.ledger import SKIPPED, Known, look_up
 from ..store.probe import probe
 from ..upkeep.rest_published import Writing
+from .at import branch_name
 from .open import on_branch
 from .read import output_files
 from .replay import Asked, ReplayReport, replay
@@ -136,7 +138,8 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     branch.check_operators(theirs)
     fork = known.fork.version
     if head is not None:
-        _check_history(name, head, fork)
+        _check_history(context, name, head, fork)
+        _check_repeated(branch, name, head, theirs)
     _check_covered(context, branch, name, head, theirs, fork)
     check_outputs(context, head, accepted)
     start = None if fork < 0 else context.log.commit(fork)
@@ -153,16 +156,30 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
 
 
-def _check_history(name: str, head: Commit, fork: int) -> None:
-    """Raise `InvalidInput` if the version from which a branch starts no longer counts."""
-    forgot = last_forget(head)
-    if forgot is not None and forgot > fork:
+def _check_history(context: Context, name: str, head: Commit, fork: int) -> None:
+    """Raise `InvalidInput` if the version from which a branch starts no longer counts, or another branch took over."""
+    forgot, promoted = last_forget(head), [one for one in head.promotions if one > fork and is_effective(head, one)]
+    if promoted:
+        theirs = context.log.commit(promoted[-1]).promoted
+        of = "" if theirs is None else f" version {theirs.version} of branch `{branch_name(context, theirs.branch)}`"
+        why = f"version {promoted[-1]} has taken over{of} since it started"
+    elif forgot is not None and forgot > fork:
         why = f"version {forgot} forgot keys, which the branch may have"
     elif fork >= 0 and not is_effective(head, fork):
         why = f"version {fork}, from which it starts, was rewound"
     else:
         return
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
+
+
+def _check_repeated(branch: Context, name: str, head: Commit, theirs: Commit) -> None:
+    """Raise `InvalidInput` if a branch repeats a version that was rewound since."""
+    for commit in _own(branch, theirs):
+        if commit.replays is not None and not is_effective(head, commit.replays.version):
+            raise InvalidInput(
+                f"promote `{name}`: version {commit.replays.version}, which it repeats, was rewound",
+                hint="replay into a new branch",
+            )
 
 
 def _own(branch: Context, theirs: Commit) -> Iterator[Commit]:
@@ -180,14 +197,17 @@ def _check_covered(
     waiting = {split.path for split in theirs.waiting}
     for version in effective(head, fork + 1):
         commit = context.log.commit(version)
-        if commit.promoted == theirs.as_parent:
-            raise InvalidInput(f"promote `{name}`: version {version} has taken over version {theirs.version} already")
-        wanted = [(one.source, one.path) for one in commit.skipped]
-        wanted += [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
+        taken_out = [(one.source, one.path) for one in commit.skipped]
+        for (_, path), known in _known(ledger, taken_out):
+            if known is not None and known.how != SKIPPED:
+                raise InvalidInput(
+                    f"promote `{name}`: it has read `{path}`, which version {version} took out of the input",
+                    hint="replay into a new branch",
+                )
+        wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
         plan = context.log.plan(version) if commit.kind == "batch" else None
         wanted += [] if plan is None else [(one.source, one.path) for one in plan.splits if one.path not in waiting]
-        files = [SourceFile(source, path, "", 0, 0) for source, path in dict.fromkeys(wanted)]
-        found = [file.path for file, known in zip(files, look_up(ledger, files), strict=True) if known is None]
+        found = [path for (_, path), known in _known(ledger, wanted) if known is None]
         if found:
             missing[version] = found
     if missing:
@@ -197,6 +217,15 @@ def _check_covered(
             f"promote `{name}`: it has not read the input of the versions {shown}{more}",
             hint="catch up first: catch_up=True or --catch-up, or `tidemill replay`",
         )
+
+
+def _known(
+    ledger: _native.StateMap, files: Iterable[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], Known | None]]:
+    """Yield what a ledger says of files, by source and path, each once."""
+    wanted = list(dict.fromkeys(files))
+    sought = [SourceFile(source, path, "", 0, 0) for source, path in wanted]
+    yield from zip(wanted, look_up(ledger, sought), strict=True)
 
 
 def catch_up(

@@ -9,6 +9,7 @@ import bisect
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile
+from ..protocol.refs import MAIN
 from ..protocol.retained import is_kept, seen_floor
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
@@ -51,12 +53,7 @@ def resolve_version(
     if version is not None and as_of is not None:
         raise InvalidInput("found both version and as_of, expected at most one of them")
     if as_of is not None:
-        if isinstance(as_of, int):
-            check_unit(as_of, "as_of", now_ms())
-        found = version_at(context, time_ms(as_of, context.job.time_zone))
-        if found < 0:
-            raise _before_the_first(context, as_of)
-        return context, kept_commit(context, found, operator=operator)
+        return context, kept_commit(context, version_as_of(context, as_of), operator=operator)
     return (context, context.head()) if version is None else commit_at(context, version, operator=operator)
 
 
@@ -72,13 +69,24 @@ def kept(context: Context, commit: Commit | None, operator: str | None = None) -
         raise
 
 
-def _before_the_first(context: Context, as_of: Any) -> InvalidInput:
+def _before_the_first(context: Context, as_of: Any, what: str) -> InvalidInput:
     """Return the error for a time before version 0."""
+    as_of = as_of.isoformat() if isinstance(as_of, date) else as_of
     head = context.head()
     if head is None:
-        return InvalidInput(f"as_of={as_of!r}: there is no version yet; version -1 is what `init` made")
+        return InvalidInput(f"{what}={as_of!r}: there is no version yet; version -1 is what `init` made")
     first = iso(context.log.commit(0).batch_time_ms)
-    return InvalidInput(f"as_of={as_of!r} is before the first version, whose batch time is {first}")
+    return InvalidInput(f"{what}={as_of!r} is before the first version, whose batch time is {first}")
+
+
+def version_as_of(context: Context, as_of: Any, what: str = "as_of") -> int:
+    """Return the newest version at a time of any kind. `InvalidInput` for a time before version 0."""
+    if isinstance(as_of, int):
+        check_unit(as_of, what, now_ms())
+    found = version_at(context, time_ms(as_of, context.job.time_zone))
+    if found < 0:
+        raise _before_the_first(context, as_of, what)
+    return found
 
 
 def version_at(context: Context, at_ms: int) -> int:
@@ -290,16 +298,18 @@ def quarantine(context: Context, version: VersionSpec | None, limit: int | None 
     """Return quarantined rows in the columns of `REJECT_SCHEMA`, and the version that quarantined them.
 
     With `limit`, only commits of versions with quarantine files are read, up to the first rows. A lost quarantine file
-    may then be passed over; without a limit every commit is read, so that a loss is found.
+    may then be passed over; without a limit every commit is read, so that a loss is found. On a branch, and after a
+    promotion, every commit up to the first rows is read, because other branches have stored files of these versions.
     """
     return unless_given_up(context, lambda: _quarantine(context, version, limit))
 
 
 def _quarantine(context: Context, version: VersionSpec | None, limit: int | None) -> pa.Table:
     tables = [_with_version(empty_table(REJECT_SCHEMA), -1)]
-    if context.head() is None:
+    head = context.head()
+    if head is None:
         return tables[0]
-    is_partial = limit is not None and version is None
+    is_partial = limit is not None and version is None and context.branch == MAIN and not head.promotions
     commits = _with_quarantine(context) if is_partial else commits_of(context, version)
     for commit in commits:
         for file in commit.quarantine:

@@ -1,0 +1,169 @@
+"""`check` against a branch: what the branch would change if it were promoted, in figures. Read only.
+
+INVARIANT: versions that have read the same input are compared, so a branch that is behind shows no missing input as a
+difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from ..driver.context import Context
+from ..errors import InvalidInput
+from ..protocol.history import effective
+from ..protocol.records import Commit
+from .at import label
+from .diff import Asked, diff
+from .diff_outputs import OutputDiff
+from .diff_state import StateDiff
+from .open import on_branch
+from .promote import planned
+
+
+@dataclass(frozen=True)
+class LargestChange:
+    """The key for which a column of numbers changes most, and both values."""
+
+    key: dict[str, Any]
+    column: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class KeyChanges:
+    """How many of the `keys` of an operator change. `largest` has an entry for each column of numbers that changes.
+
+    `deadlines`, `not_compared`, `variables`: as in `StateDiff`.
+    """
+
+    keys: int
+    added: int
+    removed: int
+    changed: int
+    deadlines: int
+    largest: list[LargestChange] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+    variables: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many keys differ."""
+        return self.added + self.removed + self.changed
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """How many rows of a sink a promotion adds and removes, as bags."""
+
+    added: int
+    removed: int
+    not_compared: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a branch changes: version `after` of it, compared with version `before` of the branch that is open.
+
+    `behind` are the later versions of the open branch, which the branch has not repeated. `refused` says why `promote`
+    would refuse the branch as it is now; None: it would not. `problems`: what cannot be compared, and why.
+    """
+
+    branch: str
+    before: str
+    after: str
+    behind: list[int]
+    refused: str | None
+    operators: dict[str, KeyChanges]
+    sinks: dict[str, RowChanges]
+    problems: dict[str, str]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether everything could be compared, and nothing differs."""
+        states = (one.total or one.deadlines or one.not_compared or any(one.variables.values())
+                  for one in self.operators.values())  # fmt: skip
+        rows = (one.added or one.removed or one.not_compared for one in self.sinks.values())
+        return not (self.problems or any(states) or any(rows))
+
+
+def against(context: Context, name: str, tolerance: float | None = None) -> Against:
+    """Compare a branch with this one. `InvalidInput` for an unknown branch, or one that has no version of its own."""
+    branch = on_branch(context, name)
+    if branch.branch == context.branch:
+        raise InvalidInput(f"check against `{name}`: it is the branch that is open", hint="name another branch")
+    theirs = branch.head()
+    if theirs is None or theirs.branch != branch.branch:
+        raise InvalidInput(f"check against `{name}`: it has no version of its own", hint="replay into it first")
+    head = context.head()
+    level = _level(context, theirs, head)
+    before, after = label(context, level), f"{name}@{theirs.version}"
+    found = diff(context, before, after, Asked(tolerance=tolerance))
+    assert not isinstance(found, StateDiff | OutputDiff)  # because all is compared
+    rows = {} if level < 0 else context.log.commit(level).rows
+    return Against(
+        branch=name,
+        before=before,
+        after=after,
+        behind=[] if head is None else list(effective(head, level + 1)),
+        refused=_refused(context, name),
+        operators={one: _keys(changes, rows.get(one, {})) for one, changes in found.operators.items()},
+        sinks={one: RowChanges(rows.added, rows.removed, rows.not_compared) for one, rows in found.sinks.items()},
+        problems=found.problems,
+    )
+
+
+def _level(context: Context, theirs: Commit, head: Commit | None) -> int:
+    """Return the version of this branch whose input another branch has read: the one that it repeats, or the newest."""
+    repeats = theirs.replays
+    if repeats is not None and context.at(repeats.version).branch == repeats.branch:
+        return repeats.version
+    return -1 if head is None else head.version
+
+
+def _refused(context: Context, name: str) -> str | None:
+    try:
+        planned(context, name)
+    except InvalidInput as error:
+        return error.first_line
+    return None
+
+
+def _keys(found: StateDiff, rows: dict[str, int]) -> KeyChanges:
+    return KeyChanges(
+        keys=next(iter(rows.values()), 0),
+        added=found.added,
+        removed=found.removed,
+        changed=found.changed,
+        deadlines=found.deadlines,
+        largest=_largest(found.table),
+        not_compared=found.not_compared,
+        variables=found.variables,
+    )
+
+
+def _largest(table: pa.Table) -> list[LargestChange]:
+    """Return for each column of numbers the row whose values are furthest apart. Keys without one of both are left out.
+
+    The first of several in the order of the table counts.
+    """
+    found = []
+    keys = [name for name in table.column_names if name not in ("before", "after")]
+    for place, one in enumerate(table.schema.field("after").type):
+        if not (pt.is_integer(one.type) or pt.is_floating(one.type) or pt.is_decimal(one.type)):
+            continue
+        sides = [pc.struct_field(table.column(side), place) for side in ("before", "after")]
+        numbers = [pc.cast(side, pa.float64(), safe=False) for side in sides]
+        apart = pc.abs(pc.subtract(numbers[1], numbers[0]))
+        apart = pc.if_else(pc.is_nan(apart), None, apart)
+        most = pc.max(apart).as_py()
+        if most:
+            row = table.slice(pc.index(apart, pa.scalar(most, pa.float64())).as_py(), 1).to_pylist()[0]
+            key = {name: row[name] for name in keys}
+            found.append(LargestChange(key, one.name, row["before"][one.name], row["after"][one.name]))
+    return found

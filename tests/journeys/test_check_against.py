@@ -1,0 +1,137 @@
+"""`check` against a branch: what a change of code would change, in figures, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import run
+from tests.journeys.test_replay import Place
+from tidemill.cli.main import main
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.arrive("1", "2", "3", "4", "5")
+    run(made.open())
+    return made
+
+
+def test_the_same_code_changes_nothing(place: Place) -> None:
+    r = place.open()
+    r.replay(0, into="same", engine="local")
+    report = r.check(against="same")
+    found = report.against
+    assert (report.status, report.version) == ("compatible", 2)
+    assert found.is_equal and found.refused is None and found.behind == []
+    assert (found.before, found.after) == ("main@2", "same@2")
+    assert {name: (one.keys, one.total, one.largest) for name, one in found.operators.items()} == {"sums": (3, 0, [])}
+
+
+def test_a_change_is_counted_and_the_largest_change_is_found(place: Place) -> None:
+    r = place.open(factor=-2, extra=True)
+    r.replay(0, into="fix", engine="local")
+    found = r.check(against="fix").against
+    sums, extra = found.operators["sums"], found.operators["extra"]
+    most = max(place.sums(), key=lambda key: place.sums()[key])
+    (largest,) = sums.largest
+    assert (sums.keys, sums.changed, sums.added, sums.removed) == (3, 3, 0, 0)
+    assert (largest.key, largest.column) == ({"k": most}, "n")
+    assert (largest.before, largest.after) == (place.sums()[most], -2 * place.sums()[most])
+    assert (extra.keys, extra.added, extra.largest) == (0, 3, [])
+    assert found.sinks["sums"].added == found.sinks["sums"].removed > 0
+    assert not found.is_equal
+
+
+def test_a_branch_that_is_behind_is_compared_at_the_version_that_it_repeats(place: Place) -> None:
+    r = place.open()
+    r.replay(0, to_version=1, into="same", engine="local")
+    found = r.check(against="same").against
+    assert (found.before, found.after, found.behind, found.is_equal) == ("main@1", "same@1", [2], True)
+    assert found.refused is not None and "it has not read the input of the versions 2" in found.refused
+    r.rewind(0, "a test")
+    found = place.open().check(against="same").against
+    assert found.refused == "promote `same`: version 1, which it repeats, was rewound"
+
+
+def test_the_code_is_compared_with_the_branch(place: Place) -> None:
+    new = place.open(extra=True)
+    assert new.check().status == "needs init"
+    new.replay(0, into="fix", operators=["extra"], engine="local")
+    report = new.check(against="fix")
+    assert report.status == "compatible"
+    assert [name for name, one in report.against.operators.items() if one.total] == ["extra"]
+
+
+def test_tolerance_deadlines_and_what_cannot_be_compared(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.csv").write_text("a,1.5\nb,2\n")
+
+    def opened(timeout: str, factor: float, kind: str = "double") -> tm.Repository:
+        def last(batch_time: int, key: str, row: object, state: object) -> object:
+            if not state.isTimingOut:
+                state.update(row.n * factor)
+            return (key, 1.0)
+
+        p = tm.Pipeline("shop")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, n double"))
+        spec = tm.StateSpec.function(last).timeout(timeout)
+        rows.groupBy("k").mapWithState(spec, stateSchema=kind, outputSchema="k string, n double", name="last")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    r = opened("1 day", 1.0)
+    r.init()
+    run(r)
+    near, later = opened("1 day", 1.0 + 1e-9), opened("2 days", 1.0)
+    near.replay(0, into="near", engine="local")
+    later.replay(0, into="later", engine="local")
+    assert not r.check(against="near").against.is_equal
+    assert r.check(against="near", tolerance=1e-6).against.is_equal
+    found = r.check(against="later").against
+    assert (found.operators["last"].deadlines, found.is_equal) == (2, False)
+
+
+def test_what_is_refused(place: Place) -> None:
+    r = place.open()
+    with pytest.raises(tm.InvalidInput, match="unknown branch `nope`"):
+        r.check(against="nope")
+    with pytest.raises(tm.InvalidInput, match="it is the branch that is open"):
+        r.check(against="main")
+    r.branch("empty")
+    with pytest.raises(tm.InvalidInput, match="it has no version of its own"):
+        r.check(against="empty")
+
+
+def test_the_command_line(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    code = (place.folder / "shop.py").read_text() + (
+        "\nonce = tm.Pipeline('shop')\n"
+        "lines = once.read(tm.Files(str(here / 'in'), format='csv', schema='k string, n int', mode='PERMISSIVE'))\n"
+        "lines.groupBy('k').agg(n=tm.sum('n'), name='sums').write(tm.Json(str(here / 'out')))\n"
+    )
+    (place.folder / "shop.py").write_text(code)
+    root = ["--root", str(place.folder / "root")]
+    twice, once = (f"{place.folder / 'shop.py'}:{name}" for name in ("twice", "once"))
+    assert main(["replay", twice, *root, "--from", "0", "--into", "fix", "--engine", "local"]) == 0
+    assert main(["replay", once, *root, "--from", "0", "--into", "same", "--engine", "local"]) == 0
+    capfd.readouterr()
+    assert main(["check", twice, *root, "--against", "fix"]) == 0
+    text = capfd.readouterr().out
+    most = max(place.sums().items(), key=lambda one: one[1])
+    assert text.splitlines() == [
+        "compatible, compared with version 2 of branch `fix`",
+        "main@2 → fix@2",
+        "operator `sums`: 3 of 3 keys differ: 0 added, 0 removed, 3 changed",
+        f"  largest change of `n`: {most[1]} → {2 * most[1]} for k {most[0]}",
+        "sink `sums`: 9 rows added, 9 removed",
+    ]
+    assert main(["check", twice, *root, "--against", "fix", "--fail-if-different"]) == 1
+    assert main(["check", once, *root, "--against", "same", "--fail-if-different"]) == 0
+    assert "main@2 → same@2: no difference" in capfd.readouterr().out
+    assert main(["check", twice, *root, "--against", "fix", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["against"]["operators"]["sums"]["changed"] == 3 and found["against"]["is_equal"] is False
+    assert main(["check", twice, *root, "--fail-if-different"]) == 2

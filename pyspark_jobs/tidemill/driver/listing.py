@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from ..protocol.records import Commit
 from ..sources.contract import SourceFile
 from ..sources.ledger import is_same, look_up
 from .context import Context
@@ -19,9 +20,9 @@ def listed_files(context: Context, sources: Collection[str] | None = None) -> di
     return {(file.source, file.path): file for file in files}
 
 
-def is_as_read(context: Context, version: int, now: SourceFile) -> bool:
-    """Whether a file with another ETag has the bytes that a version read. Reads the file for its fingerprint."""
-    (known,) = look_up(context.ledger(context.log.commit(version)).map, [now])
+def is_as_read(context: Context, version: Commit | None, now: SourceFile) -> bool:
+    """Whether a file with another ETag has the bytes that the ledger of a version names. Reads the file."""
+    (known,) = look_up(context.ledger(version).map, [now])
     options = dict(context.storage_options.get("source") or {})
     compute = partial(context.job.sources[now.source].fingerprint, storage_options=options)
     return known is not None and is_same(now, known, compute)

@@ -19,7 +19,6 @@ from ..counts import count_of
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
-from ..protocol.history import is_effective
 from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, Split, VersionOf
 from ..sources.contract import SourceFile
 from ..spelling import unknown
@@ -29,8 +28,9 @@ from .correct import correct
 from .drain import Drain, Limits, OnProgress
 from .ledger import store_requeued, store_skipped
 from .listing import is_as_read, listed_files
-from .outlook import Outlook, leaves_nothing
+from .outlook import Outlook
 from .partial import Partial
+from .steps import Steps, leaves_nothing
 
 Files = Literal["recorded", "current"]
 LISTED = 3
@@ -53,7 +53,7 @@ class Replay(Drain):
         super().__init__(context, engine, limits, on_progress)
         self.source, self.files = source, files
         self.partial = None if part is None else Partial(context, part)
-        self.outlook = Outlook(source)
+        self.outlook = Outlook(needs_state=part is not None)
         self.replayed: list[int] = []
 
     @property
@@ -61,61 +61,64 @@ class Replay(Drain):
         """The branch with the operators that run."""
         return self.context if self.partial is None else self.partial.computing
 
-    def through(self, head: Commit | None) -> int:
-        """Return the last version of the source that the branch has. `InvalidInput` if it has batches of its own."""
+    def steps(self) -> Steps:
+        """Return the steps of the source up to its newest version."""
+        return Steps(self.source, self.source.head())
+
+    def left(self, head: Commit | None, steps: Steps, end: int | None) -> list[VersionOf]:
+        """Return the steps that are left to replay, up to place `end`. `InvalidInput` if some cannot be.
+
+        The branch must have no batches of its own, and what it has repeated must still count.
+        """
         fork = self.context.log.first - 1
         if head is None or head.branch != self.context.branch:
-            return fork
-        if head.replays is None or head.replays.branch != self.source.at(head.replays.version).branch:
+            after, at = steps.after_version(fork), VersionOf(self.source.at(fork).branch, fork)
+        elif head.replays is None:
             raise InvalidInput(
                 f"replay into branch `{self.context.branch}`: its version {head.version} repeats none of "
                 f"`{self.source.branch}`",
                 hint="replay into a new branch",
             )
-        return head.replays.version
-
-    def left(self, head: Commit | None, to_version: int) -> list[int]:
-        """Return the versions of the source that are left to replay. `InvalidInput` if some cannot be."""
-        source, after = self.source.head(), self.through(head)
-        if source is None:
-            return []
-        if after >= 0 and not is_effective(source, after):
+        else:
+            after, at = steps.after(head.replays), head.replays
+        if after is None:
             raise InvalidInput(
-                f"replay into branch `{self.context.branch}`: it follows version {after} of `{self.source.branch}`, "
-                "which was rewound",
+                f"replay into branch `{self.context.branch}`: it follows version {at.version} of `{at.branch}`, which "
+                "was rewound",
                 hint="replay into a new branch, from an earlier version",
             )
-        return [one for one in range(after + 1, min(to_version, source.version) + 1) if is_effective(source, one)]
+        return steps.all[after:end]
 
-    def replay(self, to_version: int) -> None:
-        """Carry out what is left, up to a version, within the limits."""
-        head = self.open()
-        versions = self.left(head, to_version)
-        self.outlook.look(versions)
-        for version in versions:
+    def replay(self, end: int | None) -> None:
+        """Carry out what is left, up to place `end` of the steps, within the limits."""
+        head, steps = self.open(), self.steps()
+        left = self.left(head, steps, end)
+        self.outlook.look(steps, left)
+        for step in left:
             if not self._may_continue():
                 return
-            commit = self.source.log.commit(version)
+            commit = steps.commit(step)
             if commit.kind in CARRIED_OUT:
-                head = self._run_batch(head, self._planned(head) or self._copied(head, commit))
+                head = self._run_batch(head, self._planned(head) or self._copied(head, steps, step, commit))
             elif not leaves_nothing(commit):
                 head = self._corrected(head, commit)
-            self.replayed.append(version)
+            self.replayed.append(step.version)
 
     def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
         ours = super()._execute(head, plan, engine, publishing)
         if self.partial is None or plan.replays is None:
             return ours
-        return self.partial.merged(head, self.source.log.commit(plan.replays.version), ours)
+        return self.partial.merged(head, self.steps().commit(plan.replays), ours)
 
-    def _copied(self, head: Commit | None, commit: Commit) -> Plan:
-        """Create the plan of a version of the source again, as the next one of the branch."""
-        plan = self.source.log.plan_of(commit)
+    def _copied(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Plan:
+        """Create the plan of a step again, as the next one of the branch."""
+        plan = steps.plan_of(step, commit)
         if plan is None:
             raise InvalidInput(
-                f"replay version {commit.version} of `{self.source.branch}`: its plan is missing",
+                f"replay version {step.version} of `{step.branch}`: its plan is missing",
                 hint="run `tidemill verify`, and restore the plan from a backup",
             )
+        ledger = commit if steps.is_own(step) else steps.head
         origin = self.context.origin(head)
         ours = dataclasses.replace(
             plan,
@@ -124,11 +127,11 @@ class Replay(Drain):
             branch=self.context.branch,
             pipeline_uuid=origin.refs.uuid,
             parent=origin.parent,
-            splits=tuple(self._splits(plan)),
+            splits=tuple(self._splits(plan, ledger)),
             created_ms=now_ms(),
-            outstanding_files=self.outlook.after(commit.version).input_files,
-            outstanding_bytes=self.outlook.after(commit.version).input_bytes,
-            replays=VersionOf(commit.branch, commit.version),
+            outstanding_files=self.outlook.after(step).input_files,
+            outstanding_bytes=self.outlook.after(step).input_bytes,
+            replays=step,
         )
         return self._create_plan(head, ours)
 
@@ -149,8 +152,11 @@ class Replay(Drain):
         kind: Kind = "requeue" if commit.kind == "requeue" else "skip"
         return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})
 
-    def _splits(self, plan: Plan) -> list[Split]:
-        """Return the splits of a plan with the present ETags. `InvalidInput` names files that changed or vanished."""
+    def _splits(self, plan: Plan, read: Commit | None) -> list[Split]:
+        """Return the splits of a plan with the present ETags. `InvalidInput` names files that changed or vanished.
+
+        `read` is a version whose ledger knows the files as the plan read them.
+        """
         for split in plan.splits:
             if split.source not in self.context.job.sources:
                 raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
@@ -165,7 +171,7 @@ class Replay(Drain):
             now = there.get(at)
             if split.requeued is not None:
                 found.append(split)
-            elif now is not None and (split.etag == now.etag or is_as_read(self.source, plan.number, now)):
+            elif now is not None and (split.etag == now.etag or is_as_read(self.source, read, now)):
                 found.append(dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms))
             elif self.files == "recorded" and at not in seen:
                 wrong.append(f"`{split.path}` of source `{split.source}` " + ("is gone" if now is None else "changed"))
@@ -177,7 +183,7 @@ class Replay(Drain):
         if wrong:
             more = f", and {count_of(len(wrong) - LISTED, 'other')}" if len(wrong) > LISTED else ""
             raise InvalidInput(
-                f"replay version {plan.number} of `{self.source.branch}`: {', '.join(wrong[:LISTED])}{more}",
+                f"replay version {plan.number} of `{plan.branch}`: {', '.join(wrong[:LISTED])}{more}",
                 hint='restore these files, or take what is there now: files="current" or --files current',
             )
         return found

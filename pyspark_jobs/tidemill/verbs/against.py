@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..driver.context import Context
+from ..driver.steps import Steps, last_repeated
 from ..errors import InvalidInput
 from ..protocol.history import effective
-from ..protocol.records import Commit
 from .at import label
 from .diff import Asked, diff
 from .diff_outputs import OutputDiff
@@ -101,7 +101,7 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"check against `{name}`: it has no version of its own", hint="replay into it first")
     head = context.head()
-    level = _level(context, theirs, head)
+    level = _level(branch, Steps(context, head))
     before, after = label(context, level), f"{name}@{theirs.version}"
     found = diff(context, before, after, Asked(tolerance=tolerance))
     assert not isinstance(found, StateDiff | OutputDiff)  # because all is compared
@@ -118,12 +118,13 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
     )
 
 
-def _level(context: Context, theirs: Commit, head: Commit | None) -> int:
-    """Return the version of this branch whose input another branch has read: the one that it repeats, or the newest."""
-    repeats = theirs.replays
-    if repeats is not None and context.at(repeats.version).branch == repeats.branch:
-        return repeats.version
-    return -1 if head is None else head.version
+def _level(branch: Context, steps: Steps) -> int:
+    """Return the version whose input another branch has read: that up to which it repeats this one, or the newest."""
+    head, repeated = steps.head, last_repeated(branch, branch.head())
+    after = None if repeated is None else steps.after(repeated)
+    if after is None:
+        return -1 if head is None else head.version
+    return max((version for version, end in steps.ends.items() if end <= after), default=-1)
 
 
 def _refused(context: Context, name: str) -> str | None:

@@ -89,7 +89,7 @@ class _Present:
         now = self._listed.get((split.source, split.path))
         if split.requeued is not None or now is None or now.etag == split.etag:
             return None
-        if not is_as_read(self._context, self._plan.number, now):
+        if not is_as_read(self._context, self._context.log.commit(self._plan.number), now):
             return None
         return dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms)
 

@@ -23,10 +23,11 @@ from ..driver.identity import check_root
 from ..driver.promoted import record_promoted
 from ..driver.publish import repair
 from ..driver.sink_checks import NOT_SHARED, Accepted, check_outputs, described
+from ..driver.steps import Steps, last_repeated
 from ..driver.versions import Needed, hold
 from ..errors import Fenced, InvalidInput
 from ..protocol.history import effective, is_effective, last_forget, replaced_at
-from ..protocol.records import AddedOutput, Commit
+from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.successor import RESTORED, totals
 from ..sources.contract import SourceFile
@@ -138,8 +139,7 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     branch.check_operators(theirs)
     fork = known.fork.version
     if head is not None:
-        _check_history(context, name, head, fork)
-        _check_repeated(branch, name, head, theirs)
+        _check_history(context, name, head, fork, last_repeated(branch, theirs))
     _check_covered(context, branch, name, head, theirs, fork)
     check_outputs(context, head, accepted)
     start = None if fork < 0 else context.log.commit(fork)
@@ -148,7 +148,7 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
         return _Found(head, theirs, start, None, {}, Promotion(name, theirs.version, [], {}, {}))
     added: dict[str, list[AddedOutput]] = {}
     for commit in _own(branch, theirs):
-        for sink in commit.outputs:
+        for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
             if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
     change = sink_change(context, head, start)
@@ -156,30 +156,26 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
 
 
-def _check_history(context: Context, name: str, head: Commit, fork: int) -> None:
-    """Raise `InvalidInput` if the version from which a branch starts no longer counts, or another branch took over."""
-    forgot, promoted = last_forget(head), [one for one in head.promotions if one > fork and is_effective(head, one)]
-    if promoted:
-        theirs = context.log.commit(promoted[-1]).promoted
-        of = "" if theirs is None else f" version {theirs.version} of branch `{branch_name(context, theirs.branch)}`"
-        why = f"version {promoted[-1]} has taken over{of} since it started"
-    elif forgot is not None and forgot > fork:
+def _check_history(context: Context, name: str, head: Commit, fork: int, repeated: VersionOf | None) -> None:
+    """Raise `InvalidInput` if what a branch starts from or has repeated no longer counts, or it missed a promotion."""
+    steps, forgot = Steps(context, head), last_forget(head)
+    after = None if repeated is None else steps.after(repeated)
+    missed = [
+        one for one in head.promotions if one > fork and is_effective(head, one) and steps.ends[one] > (after or 0)
+    ]
+    if forgot is not None and forgot > fork:
         why = f"version {forgot} forgot keys, which the branch may have"
     elif fork >= 0 and not is_effective(head, fork):
         why = f"version {fork}, from which it starts, was rewound"
+    elif missed:
+        theirs = context.log.commit(missed[-1]).promoted
+        of = "" if theirs is None else f" version {theirs.version} of branch `{branch_name(context, theirs.branch)}`"
+        why = f"version {missed[-1]} has taken over{of} since it started"
+    elif repeated is not None and after is None:
+        why = f"version {repeated.version}, which it repeats, was rewound"
     else:
         return
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
-
-
-def _check_repeated(branch: Context, name: str, head: Commit, theirs: Commit) -> None:
-    """Raise `InvalidInput` if a branch repeats a version that was rewound since."""
-    for commit in _own(branch, theirs):
-        if commit.replays is not None and not is_effective(head, commit.replays.version):
-            raise InvalidInput(
-                f"promote `{name}`: version {commit.replays.version}, which it repeats, was rewound",
-                hint="replay into a new branch",
-            )
 
 
 def _own(branch: Context, theirs: Commit) -> Iterator[Commit]:

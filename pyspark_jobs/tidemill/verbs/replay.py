@@ -15,11 +15,11 @@ from ..driver.context import Context
 from ..driver.drain import Limits, OnProgress
 from ..driver.outlook import Outlook
 from ..driver.replaying import Files, Replay
+from ..driver.steps import Steps
 from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.part import Part, part_of
-from ..protocol.history import is_effective
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
 from .branch import branch
@@ -59,29 +59,30 @@ def replay(
     context: Context, asked: Asked, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
-    first, last = _range(context, asked)
+    first, end = _range(context, asked)
     name, files = asked.into, _files(asked.files)
     if name not in context.refresh().branches:
-        _part(context, None, asked)
-        Outlook(context).look(_effective(context, first, last))
+        part, steps = _part(context, None, asked), Steps(context, context.head())
+        after = steps.after_version(first - 1)
+        Outlook(needs_state=part is not None).look(steps, [] if after is None else steps.all[after:end])
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
     ours = on_branch(context, name)
     _check_fork(context, ours, name, first)
     part = _part(context, ours, asked)
     work = Replay(ours, context, files, engine, limits, on_progress, part)
-    work.replay(last)
-    while asked.follow and work.left(ours.head(), last) and work.replayed:
+    work.replay(end)
+    while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
         done = len(work.replayed)
-        work.replay(last)
+        work.replay(end)
         if len(work.replayed) == done:
             break  # a limit was reached
-    left = work.left(ours.head(), last)
+    left = work.left(ours.head(), work.steps(), end)
     operators = None if part is None else sorted(part.chosen)
     return ReplayReport(name, work.replayed, work.done.versions, len(left), operators, work.done.progress)
 
 
-def _range(context: Context, asked: Asked) -> tuple[int, int]:
-    """Return the first and the last version to carry out."""
+def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
+    """Return the first version to carry out, and the place in the steps at which to end; None: at the newest."""
     if check_name(asked.into, "branch") == MAIN:
         raise InvalidInput("replay into `main`: its versions are never made again", hint="replay into a branch")
     head: Commit | None = context.head()
@@ -93,15 +94,13 @@ def _range(context: Context, asked: Asked) -> tuple[int, int]:
         raise InvalidInput(f"replay from version {first}: {there}")
     if not first <= last <= newest:
         raise InvalidInput(f"replay to version {last}: expected {first} to {newest}")
-    return first, 10**10 if asked.follow and asked.to_version is None else last
-
-
-def _effective(context: Context, first: int, last: int) -> list[int]:
-    """Return the versions of a range that count in the history of this branch."""
-    head = context.head()
-    if head is None:
-        return []
-    return [one for one in range(first, min(last, head.version) + 1) if is_effective(head, one)]
+    if asked.to_version is None:
+        end = None if asked.follow else len(Steps(context, head).all)
+    else:
+        end = Steps(context, head).after_version(last)
+        if end is None:
+            raise InvalidInput(f"replay to version {last}: it was rewound, or a promotion replaced it")
+    return first, end
 
 
 def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:

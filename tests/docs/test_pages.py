@@ -9,6 +9,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from itertools import pairwise
@@ -31,6 +32,7 @@ from tests.docs.pages import (
     rewrite,
     without_blocks,
 )
+from tests.model import retail
 from tidemill.units import time_ms
 
 PAGES = {name_of(page): page for page in pages()}
@@ -53,15 +55,34 @@ def repository_of_four_batches(runner: Runner) -> None:
     vars(runner.module).update(tester=tester, r=tester.repository)
 
 
+def year_of_sales(runner: Runner) -> None:
+    """`sales`, the daily files of Online Retail but the last two, which are in `late`."""
+    if not retail.REAL.is_dir():
+        pytest.skip("real data not there: put the 305 daily files of Online Retail into ../shared/data/online-retail")
+    for folder, files in (
+        ("sales", sorted(retail.REAL.glob("*.csv"))[:-2]),
+        ("late", sorted(retail.REAL.glob("*.csv"))[-2:]),
+    ):
+        (runner.here / folder).mkdir()
+        for file in files:
+            shutil.copy(file, runner.here / folder)
+
+
 PAGES_NEED: dict[str, Callable[[Runner], None]] = {
     "docs/concepts.md": repository_of_four_batches,
+    "docs/guides/pull-request.md": year_of_sales,
 }
 """What a page takes as given, by its name: run before its first block."""
+SLOW_PAGES = {"docs/guides/pull-request.md": pytest.mark.slow("a year of real data, replayed twice")}
 
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in PAGES if any(name == of and b.language in RUN for of, b in BLOCKS)],
+    [
+        pytest.param(name, marks=SLOW_PAGES.get(name, ()))
+        for name in PAGES
+        if any(name == of and b.language in RUN for of, b in BLOCKS)
+    ],
 )
 def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -68,7 +68,8 @@ def _changes(found: Against) -> Iterator[str]:
     yield f"{found.before} → {found.after}" + (": no difference" if found.is_equal else "")
     for name, keys in found.operators.items():
         words = [f"{keys.added:,} added", f"{keys.removed:,} removed", f"{keys.changed:,} changed"]
-        yield f"operator `{name}`: {keys.total:,} of {count_of(keys.keys, 'key')} differ: {', '.join(words)}"
+        total = f"{keys.total:,} of {count_of(keys.keys, 'key')} differ" if keys.keys else "it had no state before"
+        yield f"operator `{name}`: {total}: {', '.join(words)}"
         for one in keys.largest:
             values = f"{cell(one.before).plain} → {cell(one.after).plain}"
             yield f"  largest change of `{one.column}`: {values} for {_key(one.key)}"

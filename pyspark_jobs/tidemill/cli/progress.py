@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,17 @@ OnBatch = Callable[["BatchProgress"], None]
 
 
 @contextlib.contextmanager
-def watched(out: Output, doing: str) -> Iterator[OnBatch]:
-    """Yield the function to call after each batch. On a terminal, print `doing` first and then show a bar."""
+def watched(out: Output, doing: str, waiting: str = "waiting") -> Iterator[OnBatch]:
+    """Yield the function to call after each batch. On a terminal, print `doing` first and then show a bar.
+
+    `waiting` says what the files are that are not read yet.
+    """
     if out.json or not sys.stderr.isatty():
+        estimate = Estimate()
         with _logged(lambda text: click.echo(text, err=True)):
-            yield _both(out.batch, (lambda _: None) if out.json else (lambda batch: click.echo(line(batch), err=True)))
+            plain = (lambda _: None) if out.json else (
+                lambda batch: click.echo(line(batch, waiting) + estimate.after(batch), err=True))  # fmt: skip
+            yield _both(out.batch, plain)
         return
     from rich.console import Console
 
@@ -40,12 +47,33 @@ def watched(out: Output, doing: str) -> Iterator[OnBatch]:
         yield _both(out.batch, bar.batch)
 
 
-def line(progress: BatchProgress) -> str:
+class Estimate:
+    """Estimates from the files that were read how long the others will take."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._files = 0
+
+    def after(self, progress: BatchProgress) -> str:
+        """Return `, about 2 min left` after a batch, or nothing if that is not known or less than ten seconds."""
+        self._files += progress.input_files
+        if not self._files or not progress.numFilesOutstanding:
+            return ""
+        left = (time.monotonic() - self._started) / self._files * progress.numFilesOutstanding
+        if left < _LEAST_LEFT_S:
+            return ""
+        return f", about {left:.0f} s left" if left < 2 * _MINUTE_S else f", about {left / _MINUTE_S:.0f} min left"
+
+
+_LEAST_LEFT_S, _MINUTE_S = 10, 60
+
+
+def line(progress: BatchProgress, waiting: str = "waiting") -> str:
     """Describe one batch in one line: version, kind, rows, rows/s, late and quarantined rows, waiting files."""
     return (
         f"version {progress.version}: {progress.kind}, {count_of(progress.numInputRows, 'row')}, "
         f"{progress.processedRowsPerSecond:,.0f} rows/s, {progress.late_rows:,} late, "
-        f"{progress.quarantined_rows:,} quarantined, {count_of(progress.numFilesOutstanding, 'file')} waiting"
+        f"{progress.quarantined_rows:,} quarantined, {count_of(progress.numFilesOutstanding, 'file')} {waiting}"
     )
 
 
@@ -101,7 +129,15 @@ def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _bar(console: Console) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     return Progress(
         SpinnerColumn(finished_text="[green]✓"),
@@ -110,6 +146,7 @@ def _bar(console: Console) -> Progress:
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}{task.fields[text]}"),
         TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
         console=console,
     )
 

@@ -58,7 +58,7 @@ def replay(
     names = [name.strip() for given in operators for name in given.split(",")] or None
     asked = Asked(from_version, into, to_version, files, follow, names)
     engine = engine_on_demand(repository.context, None, drive.engine, drive.limits)
-    with watched(out, f"replaying {target.reference} into {into} on {drive.engine}") as on_batch:
+    with watched(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
         done = carry_out(repository.context, asked, engine, drive.limits, on_batch)
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
@@ -106,7 +106,7 @@ def promote(
     if catch_up and not consent.dry_run:
         limits = Limits()
         start = engine_on_demand(repository.context, None, engine, limits)
-        with watched(out, f"replaying {target.reference} into {name} on {engine}") as on_batch:
+        with watched(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
             replay_rest(repository.context, name, start, limits, on_batch)
     accepted = Accepted(output_change=accept_output_change)
     found = planned(repository.context, name, outputs, accepted)

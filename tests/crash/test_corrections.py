@@ -182,6 +182,12 @@ def replay_and_promote(world: World) -> Any:
     return world.open().promote("fix")
 
 
+def replay_an_operator(world: World) -> Any:
+    """One operator is replayed, and takes the place of the versions since its start."""
+    world.open().replay(1, into="fix", operators=["by-n"], engine="local")
+    return world.open().promote("fix")
+
+
 ACTIONS = {
     "init": Action(lambda world: None, lambda world: world.open().init(), is_once=False),
     "init adds an operator": Action(one_operator, lambda world: world.open().init(), is_once=False),
@@ -231,6 +237,7 @@ ACTIONS = {
     "drop a branch": Action(branched, lambda world: world.open().drop_branch("fix"), is_once=True),
     "promote": Action(branched, lambda world: world.open().promote("fix"), is_once=True),
     "replay and promote": Action(two_operators, replay_and_promote, is_once=True),
+    "replay an operator": Action(two_operators, replay_an_operator, is_once=True),
     "forget": Action(tagged, forget, is_once=False),
     "compact what was compacted": Action(compacted_before, compact, is_once=False, in_turn=True),
     "rewind into what was compacted": Action(

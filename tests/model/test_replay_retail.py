@@ -44,6 +44,12 @@ def test_a_year_is_replayed_exactly_and_with_another_function(
         assert same.state(operator).sort_by(key) == r.state(operator).sort_by(key)
     assert same.outputs(sink="spend") == r.outputs(sink="spend")
     assert [one.watermarks for one in same.commits()] == [one.watermarks for one in r.commits()]
+    for operator in ("spend", "by-country"):
+        r.replay(0, into=f"only-{operator}", operators=[operator], engine="local", tasks=2)
+        only = tm.open(retail.pipeline(folder, timeout=True), root=root, branch=f"only-{operator}")
+        assert r.diff("main", f"only-{operator}").total == 0
+        for ours, theirs in zip(only.commits(), r.commits(), strict=True):
+            assert (ours.counts, ours.watermarks, ours.rows) == (theirs.counts, theirs.watermarks, theirs.rows)
     monkeypatch.setattr(retail, "spend", doubled)
     r = tm.open(retail.pipeline(folder, timeout=True), root=root)
     r.replay(0, into="twice", engine="local")

@@ -7,6 +7,9 @@ from typing import Any
 
 from tests.journeys.shop import run
 from tests.journeys.test_replay import Place, bag, rows
+from tests.journeys.test_replay_operators import Code, everything, shop
+
+__all__ = ["shop"]
 
 
 def test_a_replay_on_spark_makes_the_same_state_outputs_and_quarantine(spark_session: Any, tmp_path: Path) -> None:
@@ -22,3 +25,11 @@ def test_a_replay_on_spark_makes_the_same_state_outputs_and_quarantine(spark_ses
     assert rows(b) == rows(r)
     assert bag(b.quarantine()) == bag(r.quarantine())
     assert b.verify(deep=True).problems == []
+
+
+def test_operators_replayed_on_spark_are_those_of_the_local_engine(spark_session: Any, shop: Any) -> None:
+    changed = shop.open(Code(factor=2))
+    changed.replay(0, into="local", operators=["last", "tops"], engine="local")
+    changed.replay(0, into="spark", operators=["last", "tops"], spark=spark_session, engine="spark", tasks=2)
+    local, spark = (shop.open(Code(factor=2), branch) for branch in ("local", "spark"))
+    assert everything(spark) == everything(local)

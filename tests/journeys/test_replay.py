@@ -168,11 +168,15 @@ def test_files_that_changed_or_are_gone_are_named_and_taken_as_they_are_on_reque
     (place.folder / "in/3.csv").unlink()
     (place.folder / "in/4.csv").touch()
     r = place.open()
+    with pytest.raises(tm.InvalidInput, match=r"replay version 1 of `main`: `3.csv` of source `source` is gone"):
+        r.replay(0, into="other", engine="local")
+    assert [one.name for one in r.branches()] == ["main"], "a file that is gone is found before anything is written"
+    gone = place.folder / "in/3.csv"
+    gone.write_text("k0,3\n")
     with pytest.raises(tm.InvalidInput, match=r"replay version 0 of `main`: `2.csv` of source `source` changed"):
         r.replay(0, into="fix", engine="local")
     assert place.open("fix").head is None
-    with pytest.raises(tm.InvalidInput, match=r"replay version 1 of `main`: `3.csv` of source `source` is gone"):
-        r.replay(1, into="other", engine="local")
+    gone.unlink()
     made = r.replay(0, into="fix", engine="local", files="current")
     assert made.versions == [0, 1, 2]
     place.files |= {"2": [("k0", 100)], "3": []}
@@ -487,3 +491,27 @@ def test_a_branch_of_a_branch_is_promoted_with_its_outputs(place: Place) -> None
     assert [row[:2] for row in rows(r)] == expected
     assert sorted(row[1:] for row in place.published()) == sorted(expected)
     assert r.verify(deep=True).problems == []
+
+
+def test_files_that_arrive_while_a_replay_follows_are_read(place: Place) -> None:
+    more = iter(["6", "7"])
+
+    def arrive(_: object) -> None:
+        for name in more:
+            place.arrive(name)
+            run(place.open())
+            break
+
+    made = place.open(factor=2).replay(0, into="fix", engine="local", follow=True, on_progress=arrive)
+    assert (made.replayed, made.left) == ([0, 1, 2, 3, 4], 0)
+    assert sums(place.open("fix", factor=2)) == place.sums(2)
+
+
+def test_a_source_that_the_code_lost_is_named_before_anything_is_written(place: Place) -> None:
+    p = tm.Pipeline("shop")
+    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE")
+    p.read(files, name="other").groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(place.folder / "out")))
+    r = tm.open(p, root=str(place.folder / "root"))
+    with pytest.raises(tm.InvalidInput, match="unknown source of version 0 `source`"):
+        r.replay(0, into="fix", engine="local")
+    assert [one.name for one in r.branches()] == ["main"]

@@ -1,6 +1,6 @@
 """`Outlook`: what a replay has before it, known before it writes anything: versions that cannot be repeated, and work.
 
-INVARIANT: a version that cannot be repeated is found before the first one is.
+INVARIANT: a version that cannot be repeated, or one whose files are gone, is found before the first one is carried out.
 """
 
 from __future__ import annotations
@@ -8,23 +8,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InvalidInput
-from ..protocol.records import CARRIED_OUT, Counts, VersionOf
+from ..protocol.records import CARRIED_OUT, Commit, Counts, Plan, VersionOf
 from ..protocol.retained import At, refuse_if_gone
+from .inputs import Inputs
 from .steps import Steps, leaves_nothing
 
 REPEATED = (*CARRIED_OUT, "skip", "requeue")
 
 
+def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
+    """Return the plan that a step carried out. `InvalidInput` if it is missing."""
+    plan = steps.plan_of(step, commit)
+    if plan is None:
+        raise InvalidInput(
+            f"replay version {step.version} of `{step.branch}`: its plan is missing",
+            hint="run `tidemill verify`, and restore the plan from a backup",
+        )
+    return plan
+
+
 class Outlook:
     """The steps that a replay is going to repeat. `needs_state`: it takes state and outputs as they are recorded."""
 
-    def __init__(self, needs_state: bool = False) -> None:
-        self._needs_state = needs_state
+    def __init__(self, inputs: Inputs, needs_state: bool = False) -> None:
+        self._inputs, self._needs_state = inputs, needs_state
         self._after: dict[VersionOf, Counts] = {}
 
     def look(self, steps: Steps, left: Sequence[VersionOf]) -> None:
-        """Read the commits of steps. `InvalidInput` for the first that cannot be repeated."""
+        """Read the commits and plans of steps. `InvalidInput` for the first that cannot be repeated."""
         refs = steps.context.initialised()
+        self._inputs.look()
         found: dict[VersionOf, Counts] = {}
         for step in left:
             commit = steps.commit(step)
@@ -41,6 +54,8 @@ class Outlook:
                 )
             if self._needs_state:
                 refuse_if_gone(refs, At(step.branch, step.version), "replay with operators", whole=True)
+            if commit.kind in CARRIED_OUT:
+                self._inputs.refuse_gone(plan_of(steps, step, commit))
             found[step] = commit.counts
         files = size = 0
         for step in reversed(left):

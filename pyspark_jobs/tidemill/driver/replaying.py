@@ -9,32 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Literal
+from collections.abc import Callable
 
 from ..batch.work import Engine
 from ..clock import now_ms
-from ..counts import count_of
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
-from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, Split, VersionOf
+from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, VersionOf
 from ..sources.contract import SourceFile
-from ..spelling import unknown
 from .assemble import Publishing
 from .context import Context
 from .correct import correct
 from .drain import Drain, Limits, OnProgress
+from .inputs import Files, Inputs
 from .ledger import store_requeued, store_skipped
-from .listing import is_as_read, listed_files
-from .outlook import Outlook
+from .outlook import Outlook, plan_of
 from .partial import Partial
 from .steps import Steps, leaves_nothing
-
-Files = Literal["recorded", "current"]
-LISTED = 3
-"""How many files an error names."""
 
 
 class Replay(Drain):
@@ -51,9 +43,10 @@ class Replay(Drain):
         part: Part | None = None,
     ) -> None:
         super().__init__(context, engine, limits, on_progress)
-        self.source, self.files = source, files
+        self.source = source
         self.partial = None if part is None else Partial(context, part)
-        self.outlook = Outlook(needs_state=part is not None)
+        self.inputs = Inputs(context, files)
+        self.outlook = Outlook(self.inputs, needs_state=part is not None)
         self.replayed: list[int] = []
 
     @property
@@ -112,12 +105,7 @@ class Replay(Drain):
 
     def _copied(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Plan:
         """Create the plan of a step again, as the next one of the branch."""
-        plan = steps.plan_of(step, commit)
-        if plan is None:
-            raise InvalidInput(
-                f"replay version {step.version} of `{step.branch}`: its plan is missing",
-                hint="run `tidemill verify`, and restore the plan from a backup",
-            )
+        plan = plan_of(steps, step, commit)
         ledger = commit if steps.is_own(step) else steps.head
         origin = self.context.origin(head)
         ours = dataclasses.replace(
@@ -127,7 +115,7 @@ class Replay(Drain):
             branch=self.context.branch,
             pipeline_uuid=origin.refs.uuid,
             parent=origin.parent,
-            splits=tuple(self._splits(plan, ledger)),
+            splits=tuple(self.inputs.splits(plan, steps.context, ledger)),
             created_ms=now_ms(),
             outstanding_files=self.outlook.after(step).input_files,
             outstanding_bytes=self.outlook.after(step).input_bytes,
@@ -151,44 +139,3 @@ class Replay(Drain):
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
         kind: Kind = "requeue" if commit.kind == "requeue" else "skip"
         return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})
-
-    def _splits(self, plan: Plan, read: Commit | None) -> list[Split]:
-        """Return the splits of a plan with the present ETags. `InvalidInput` names files that changed or vanished.
-
-        `read` is a version whose ledger knows the files as the plan read them.
-        """
-        for split in plan.splits:
-            if split.source not in self.context.job.sources:
-                raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
-        if not any(split.requeued is None for split in plan.splits):
-            return list(plan.splits)
-        there = self._listed
-        found: list[Split] = []
-        wrong: list[str] = []
-        seen: set[tuple[str, str]] = set()
-        for split in plan.splits:
-            at = (split.source, split.path)
-            now = there.get(at)
-            if split.requeued is not None:
-                found.append(split)
-            elif now is not None and (split.etag == now.etag or is_as_read(self.source, read, now)):
-                found.append(dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms))
-            elif self.files == "recorded" and at not in seen:
-                wrong.append(f"`{split.path}` of source `{split.source}` " + ("is gone" if now is None else "changed"))
-            elif now is not None and at not in seen:
-                source = self.context.job.sources[split.source]
-                options = dict(self.context.storage_options.get("source") or {})
-                found += source.splits([now], options, self.context.settings.split_bytes)
-            seen.add(at)
-        if wrong:
-            more = f", and {count_of(len(wrong) - LISTED, 'other')}" if len(wrong) > LISTED else ""
-            raise InvalidInput(
-                f"replay version {plan.number} of `{plan.branch}`: {', '.join(wrong[:LISTED])}{more}",
-                hint='restore these files, or take what is there now: files="current" or --files current',
-            )
-        return found
-
-    @cached_property
-    def _listed(self) -> Mapping[tuple[str, str], SourceFile]:
-        """The files that the sources have. They are listed once in a call."""
-        return listed_files(self.context)

@@ -13,8 +13,9 @@ from typing import Any
 from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.drain import Limits, OnProgress
+from ..driver.inputs import Files, Inputs
 from ..driver.outlook import Outlook
-from ..driver.replaying import Files, Replay
+from ..driver.replaying import Replay
 from ..driver.steps import Steps
 from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
@@ -64,7 +65,7 @@ def replay(
     if name not in context.refresh().branches:
         part, steps = _part(context, None, asked), Steps(context, context.head())
         after = steps.after_version(first - 1)
-        Outlook(needs_state=part is not None).look(steps, [] if after is None else steps.all[after:end])
+        Outlook(Inputs(context, files), part is not None).look(steps, [] if after is None else steps.all[after:end])
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
     ours = on_branch(context, name)
     _check_fork(context, ours, name, first)

@@ -137,6 +137,13 @@ def main() -> None:
         head = r.head.version
         print(machine())
         print(f"{asked.keys:,} keys, {head + 1} versions, {asked.touched:,} keys a batch")
+        forks = []
+        for number in range(asked.rounds):
+            started = time.perf_counter()
+            r.branch(f"fork-{number}")
+            forks.append(1000 * (time.perf_counter() - started))
+            r.drop_branch(f"fork-{number}")
+        row("fork at the newest version", forks)
         times, ours = measured(lambda: r.diff(head - 1, head, operator="totals"), asked.rounds)
         row("diff of the last two versions, warm", times)
         row("the same, first call in a new process", [first_call(folder, head - 1, head) for _ in range(3)])

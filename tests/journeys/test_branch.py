@@ -11,6 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, files, opened, published, run
 from tidemill.cli.main import main
+from tidemill.store.local import LocalStore
 
 PIPELINE = """
 import pathlib
@@ -254,3 +255,33 @@ def test_the_commands_start_list_use_and_end_a_branch(
     assert main(["branch", "shop.py:p", "fix", "--drop"]) == 0
     assert main(["status", "shop.py:p", "--branch", "fix"]) == 1
     assert "unknown branch `fix`" in capfd.readouterr().err
+
+
+def test_a_fork_costs_three_requests_and_copies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = three(tmp_path)
+    assert r.head is not None
+    asked: list[str] = []
+    for verb in ("get", "get_range", "put", "put_hint", "create", "copy_from", "list", "stat", "delete"):
+        passing = getattr(LocalStore, verb)
+
+        def counted(self: Any, *given: Any, _passing: Any = passing, _verb: str = verb, **named: Any) -> Any:
+            asked.append(_verb)
+            return _passing(self, *given, **named)
+
+        monkeypatch.setattr(LocalStore, verb, counted)
+    r.branch("fix")
+    assert asked == ["stat", "create", "put_hint"]
+
+
+def test_a_fork_beside_another_writer_knows_its_entries(tmp_path: Path) -> None:
+    r, other = opened(tmp_path), opened(tmp_path)
+    assert other.head is None and [one.name for one in other.branches()] == ["main"]
+    r.branch("fix")
+    r.drop_branch("fix")
+    r.branch("taken")
+    with pytest.raises(tm.InvalidInput, match="branch `taken` exists already"):
+        other.branch("taken")
+    other.branch("fix")
+    r.drop_branch("fix")
+    assert other.branch("fix").name == "fix", "what was refused by old entries is tried with all of them"
+    assert [one.name for one in r.branches()] == ["main", "taken", "fix"]

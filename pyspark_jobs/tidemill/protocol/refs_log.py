@@ -88,10 +88,23 @@ class RefsLog:
 
         If another writer takes the number first, its entry is read and `make` is called again. So `make` checks what it
         needs each time. It raises if the entry no longer makes sense, and returns None if the other writer
-        did the same.
+        did the same. Entries that are known are not looked for again before the first try, because the conditional
+        create fails if there are newer ones. If `make` refuses what is known, it is asked again with all entries.
         """
-        refs = self._checked_read()
-        while (entry := make(refs, refs.through + 1)) is not None:
+        is_all = self._known is None
+        refs = self._known or self._checked_read()
+        while True:
+            try:
+                entry = make(refs, refs.through + 1)
+            except InvalidInput:
+                if is_all:
+                    raise
+                entry = None
+            if entry is None and is_all:
+                break
+            if entry is None:
+                refs, is_all = self._checked_read(), True
+                continue
             data = encode(entry)
             found = self._entries.claim(entry.number, data)
             refs = follow(refs, decode_entry(found, names.ref(entry.number)))

@@ -24,7 +24,7 @@ from ..protocol.refs_log import position
 from ..protocol.retained import refuse_if_gone
 from ..spelling import unknown
 from ..store.probe import probe
-from .open import on_branch, publishing_to
+from .open import publishing_to
 from .read import version_as_of
 
 
@@ -73,9 +73,9 @@ def branch(
         )  # fmt: skip
 
     probe(context.store)
-    context.refs_log.append(make)
-    opened = on_branch(context, name)
-    return _info(opened.initialised(), opened.initialised().branches[name], fork.version)
+    refs = context.refs_log.append(make)
+    context.refs_seen[:] = [refs]
+    return _info(refs, refs.branches[name], fork.version)
 
 
 def branches(context: Context) -> list[BranchInfo]:

@@ -22,6 +22,9 @@ SEQ = "_seq"
 ADDED = (BATCH_ID, SEQ)
 """The columns that Tidemill adds to the rows of every sink."""
 ENGINES = ("local", "spark")
+AUTO = "auto"
+CHOICES = (AUTO, *ENGINES)
+"""What a caller may give as the engine of batches: `auto` chooses one for each batch."""
 """The engines that a user can choose."""
 HEAD_HINT = "head.json"
 LEDGER = "_ledger"

@@ -41,6 +41,12 @@ class Settings:
     task_bytes: int = 8 * 1024**2
     """Input up to which a batch runs in one task, without an exchange, if `tasks` is "auto". The limit is four times as
     high for a pipeline without Python functions, and a 512th for a pipeline with functions over pandas frames."""
+    local_bytes: int = 64 * 1024**2
+    """Input up to which engine `auto` runs a batch in this process instead of on Spark, with what waits behind it. The
+    limit is eight times as high for a pipeline without Python functions, and a 16th for one with functions over pandas
+    frames. A byte of Parquet counts as four."""
+    local_state_bytes: int = 4 * 1024**3
+    """State up to which engine `auto` runs a batch in this process."""
     cache_bytes: int = 1024**3
     """Memory that each process may use for its cache of opened segments; 0 turns the cache off."""
     disk_cache_bytes: int = 10 * 1024**3

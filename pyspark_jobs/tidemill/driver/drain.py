@@ -87,12 +87,14 @@ class Drained:
         return not (self.progress or self.already or self.published)
 
 
+EngineOf = Callable[[Commit | None, Plan], Engine]
+"""Returns the engine of a batch, from the version below it and its plan."""
+
+
 class Drain:
     """One run over one repository."""
 
-    def __init__(
-        self, context: Context, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None
-    ) -> None:
+    def __init__(self, context: Context, engine: EngineOf, limits: Limits, on_progress: OnProgress | None) -> None:
         self.context, self.limits = context, limits
         self._engine, self._on_progress = engine, on_progress
         self._started = time.monotonic()
@@ -242,7 +244,7 @@ class Drain:
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)
-        engine = self._engine()  # starting the engine does not count as time of the batch
+        engine = self._engine(head, plan)  # starting the engine does not count as time of the batch
         overtaken = self.context.head()
         if overtaken is not None and overtaken.version >= plan.number:
             if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan

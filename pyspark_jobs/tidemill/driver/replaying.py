@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable
 
 from ..batch.work import Engine
 from ..clock import now_ms
@@ -21,7 +20,7 @@ from ..sources.contract import SourceFile
 from .assemble import Publishing
 from .context import Context
 from .correct import correct
-from .drain import Drain, Limits, OnProgress
+from .drain import Drain, EngineOf, Limits, OnProgress
 from .inputs import Files, Inputs
 from .ledger import store_requeued, store_skipped
 from .outlook import Outlook, plan_of
@@ -37,7 +36,7 @@ class Replay(Drain):
         context: Context,
         source: Context,
         files: Files,
-        engine: Callable[[], Engine],
+        engine: EngineOf,
         limits: Limits,
         on_progress: OnProgress | None,
         part: Part | None = None,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from ..errors import InvalidInput
 from ..names import ENGINES
 from ..spelling import unknown
 
-__all__ = ["engine_for"]
+__all__ = ["engine_for", "has_spark"]
 
 _MOST_LOCAL_TASKS = 4
 _CONNECT = "pyspark.sql.connect"
@@ -62,6 +63,11 @@ def engine_for(
             hint="pass a running session, or none: Tidemill then starts one",
         )
     return _on_spark(context, count)
+
+
+def has_spark() -> bool:
+    """Whether PySpark is installed. Nothing is imported."""
+    return importlib.util.find_spec("pyspark") is not None
 
 
 def is_connect(spark: Any) -> bool:

@@ -28,7 +28,7 @@ class BatchProgress:
     batch was planned, and `oldestWaitingSeconds` the age of the oldest of them at batch time; None if none waited.
     `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
     maps each sink to its number of rows. `stateChanges` says by operator, in words, how the columns of its state
-    changed because the code changed.
+    changed because the code changed. `engine` is the one that ran the batch: `local`, `spark` or `connect`.
     """
 
     id: str
@@ -58,6 +58,7 @@ class BatchProgress:
     watermarkLagSeconds: float | None
     outputs: dict[str, int] = field(default_factory=dict)
     stateChanges: dict[str, list[str]] = field(default_factory=dict)
+    engine: str = ""
 
     def json(self) -> str:
         """Return the progress as one line of JSON."""
@@ -110,6 +111,7 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
         watermarkLagSeconds=None if watermark is None else (commit.batch_time_ms - watermark) / 1000,
         outputs=rows_out,
         stateChanges=commit.state_changes,
+        engine=commit.engine.get("name", ""),
     )
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from .. import _native
-from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_names
-from ..driver.drain import Limits, OnProgress
+from ..driver.drain import EngineOf, Limits, OnProgress
 from ..driver.identity import check_root
 from ..driver.promoted import record_promoted
 from ..driver.publish import repair
@@ -225,7 +224,7 @@ def _known(
 
 
 def catch_up(
-    context: Context, name: str, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None = None
+    context: Context, name: str, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
     """Replay into a branch what this one has committed since."""
     branch = on_branch(context, name)

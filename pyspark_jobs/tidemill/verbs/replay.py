@@ -6,13 +6,12 @@ of the branch, so another call continues a replay that died.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..batch.work import Engine
 from ..driver.context import Context
-from ..driver.drain import Limits, OnProgress
+from ..driver.drain import EngineOf, Limits, OnProgress
 from ..driver.inputs import Files, Inputs
 from ..driver.outlook import Outlook
 from ..driver.replaying import Replay
@@ -57,7 +56,7 @@ class Asked:
 
 
 def replay(
-    context: Context, asked: Asked, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None = None
+    context: Context, asked: Asked, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
     first, end = _range(context, asked)

@@ -5,15 +5,16 @@ INVARIANT: the engine starts only when there is work for it, so an idle run star
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from ..batch.work import Engine
+from ..driver.auto import is_small
 from ..driver.context import Context
-from ..driver.drain import Drain, Drained, Limits, OnProgress
-from ..engines import engine_for
-from ..names import ENGINES
+from ..driver.drain import Drain, Drained, EngineOf, Limits, OnProgress
+from ..engines import engine_for, has_spark
+from ..names import AUTO, CHOICES
+from ..protocol.records import Commit, Plan
 from ..spelling import unknown
 
 
@@ -27,13 +28,25 @@ def sweep(context: Context, spark: Any, engine: str, limits: Limits, on_progress
     return Drain(context, engine_on_demand(context, spark, engine, limits), limits, on_progress).sweep()
 
 
-def engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
-    """Return a function that starts the engine when it is first called, and returns the same engine afterwards."""
-    if engine not in ENGINES:
-        raise unknown("engine", str(engine), ENGINES)
+def engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) -> EngineOf:
+    """Return a function that starts the engine of a batch when it is first needed, and then returns the same one.
+
+    "auto" is Spark if a session is given. Otherwise it chooses for each batch, and stays with Spark once that runs.
+    """
+    if engine not in CHOICES:
+        raise unknown("engine", str(engine), CHOICES)
+    started: set[str] = set()
 
     @cache
-    def start() -> Engine:
-        return engine_for(spark, engine, limits.tasks, context.spark_conf)
+    def start(name: str) -> Engine:
+        started.add(name)
+        return engine_for(spark, name, limits.tasks, context.spark_conf)
 
-    return start
+    def of_batch(head: Commit | None, plan: Plan) -> Engine:
+        if engine != AUTO:
+            return start(engine)
+        if spark is not None or "spark" in started:
+            return start("spark")
+        return start("local" if is_small(context.job, context.settings, head, plan) or not has_spark() else "spark")
+
+    return of_batch

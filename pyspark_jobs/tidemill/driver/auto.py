@@ -1,0 +1,47 @@
+"""`auto`: which engine runs a batch. A small one does not pay for a JVM, a large one gets all cores of the cluster.
+
+INVARIANT: the choice depends on the plan, the code, the state's size and the settings, and is made before a JVM starts.
+Both engines make the same bits, so the choice changes no result.
+"""
+
+from __future__ import annotations
+
+from ..pipeline.job import Job
+from ..protocol.records import Commit, Plan
+from ..settings import Settings
+
+NATIVE_FACTOR = 8
+"""How much more input is small if no row costs a call of a Python function."""
+FRAMES_DIVISOR = 16
+"""How much less input is small if each key costs pandas frames."""
+PARQUET_FACTOR = 4
+"""How many bytes of text a byte of Parquet stands for."""
+
+
+def is_small(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> bool:
+    """Whether a batch runs on engine `local`: what waits and the state that it may touch are small.
+
+    Files that wait behind the batch count, because one drain reads them too.
+    """
+    return waiting_bytes(plan) <= local_bytes(job, settings) and state_bytes(job, head) <= settings.local_state_bytes
+
+
+def waiting_bytes(plan: Plan) -> int:
+    """Return the input of a plan and what waits behind it, as bytes of text."""
+    read = sum(split.size for split in plan.splits)
+    counted = sum(split.size * (PARQUET_FACTOR if split.path.endswith(".parquet") else 1) for split in plan.splits)
+    behind = plan.outstanding_bytes * (counted / read if read else 1)
+    return counted + int(behind)
+
+
+def local_bytes(job: Job, settings: Settings) -> int:
+    """Return how much input is small for a pipeline, given what its rows cost."""
+    if job.makes_frames:
+        return settings.local_bytes // FRAMES_DIVISOR
+    return settings.local_bytes if job.functions else settings.local_bytes * NATIVE_FACTOR
+
+
+def state_bytes(job: Job, head: Commit | None) -> int:
+    """Return the size of the state of the job's operators."""
+    metrics = {} if head is None else head.operators
+    return sum(one.state_bytes for name, one in metrics.items() if name in job.operators)

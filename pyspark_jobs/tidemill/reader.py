@@ -117,11 +117,12 @@ class Reader:
 
         `operator`: may be omitted if the pipeline has only one. `version`: a number or a tag, or `"fix@12"` for a
         version of branch `fix`, and `"fix"` for its newest one; default is the newest. `as_of`: the newest version
-        whose batch time is at or before this time, without those that a rewind undid; give `version` or `as_of`, not
-        both. It takes the forms of `version_at`. `keys`: return only these keys, which are scalars, or tuples if the key has several columns; nothing else
-        is read. `where`: a DuckDB condition over the columns; times in it are in UTC, like those of the table, whatever
-        the pipeline's time zone is. `columns`: the columns to return, in this order. `variable`: for a processor with
-        several state variables, the one to return; default is the first, and `timers` are the processor's timers.
+        whose batch time is at or before this time, without those that a rewind undid, in the forms that `version_at`
+        takes; give `version` or `as_of`, not both. `keys`: return only these keys, which are scalars, or tuples if the
+        key has several columns; nothing else is read. `where`: a DuckDB condition over the columns; times in it are in
+        UTC, like those of the table, whatever the pipeline's time zone is. `columns`: the columns to return, in this
+        order. `variable`: for a processor with several state variables, the one to return; default is the first, and
+        `timers` are the processor's timers.
 
         If two columns have the same name, the later one is called `key.…`, `sub_key.…` or `value.…`. The call writes
         nothing. An unknown operator, variable or column is `InvalidInput` that names the nearest known one. So is a

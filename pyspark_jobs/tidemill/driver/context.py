@@ -41,6 +41,11 @@ from ..store.contract import ObjectMissing
 from .touched import Touched
 
 Options = Mapping[str, Mapping[str, Any]]
+_NO_REPOSITORY = (
+    "check the root and the name of the pipeline; if both are right, create the repository with r.init() or "
+    "`tidemill init`"
+)
+_NOTHING_TO_READ = "a repository is the folder ROOT/NAME with `refs/` in it, where NAME is the pipeline's; check both"
 AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
 """What Airflow tells about a task, by the environment."""
 
@@ -127,8 +132,7 @@ class Context:
         if refs is None:
             raise InvalidInput(
                 f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
-                hint="check the root and the name of the pipeline; if both are right, create the repository with "
-                "r.init() or `tidemill init`",
+                hint=_NO_REPOSITORY if self.recorded is None else _NOTHING_TO_READ,
             )
         if refs.pipeline != self.job.pipeline:
             raise InvalidInput(

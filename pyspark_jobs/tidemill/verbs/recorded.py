@@ -46,10 +46,13 @@ def recorded_context(
 
 
 def as_recorded(context: Context) -> Context:
-    """Return a context without code with what the newest version records. Any other context is returned as it is."""
+    """Return a context without code with what is recorded now. Any other context is returned as it is.
+
+    This reads `refs/` and the head, so that a reader that lives long sees new operators, sinks and tags.
+    """
     if context.recorded is None:
         return context
-    head, refs = context.head(), context.initialised()
+    refs, head = context.refresh(), context.head()
     operators = context.schemas(head)
     if context.branch == MAIN:
         operators = context.declared(head) | operators

@@ -69,7 +69,7 @@ def _recorded(name: str, text: str) -> BoundOperator | None:
     try:
         made = _Description(name, recorded).operator()
         found = describe(made)
-    except (TidemillError, LookupError, ValueError):
+    except (TidemillError, LookupError, ValueError, AttributeError):
         return None
     return made if all(found[part] == recorded[part] for part in ("key", "maps", "output")) else None
 
@@ -124,11 +124,12 @@ class _Description:
 
     def _aggregates(self, outputs: Sequence[str], fields: dict[str, pa.DataType]) -> Iterator[tuple[str, Aggregate]]:
         """Yield the aggregates, and add their input columns to `fields`."""
-        kept = iter(list(self.columns.value)[1 if self.is_sessions else 0 :])
+        kept, at = self.columns.value.types, 1 if self.is_sessions else 0
         unused = (name for number in itertools.count() if (name := f"input {number}") not in fields)
         for output in outputs:
             function, _, arguments = self.rules[output].partition("(")
-            partials = [next(kept).type for _ in PARTIALS.get(function, ("",))]
+            count = len(PARTIALS.get(function, ("",)))
+            partials, at = kept[at : at + count], at + count
             inputs = []
             for kind in _inputs(function, partials, self.output.field(output).type):
                 inputs.append(next(unused))

@@ -329,9 +329,9 @@ def read(
 ) -> Reader:
     """Open the repository of the pipeline named `pipeline` under `root` to read it, without the pipeline's code.
 
-    The reader knows operators, columns and sinks from what the repository records, so all kinds of state can be read,
-    with the finished values of `.agg`. What needs code is missing: input rows in `history`, the pipeline's graph,
-    waiting files, the pipeline's time zone. `tm.open` has them, and everything that writes.
+    The repository records operators, columns and sinks, so all kinds of state can be read, with the finished values of
+    `.agg`. Only the code has the pipeline's graph and time zone, and the means to read input rows and list waiting
+    files. Use `tm.open` for these, and for everything that writes.
 
     `root`: `s3://bucket/prefix`, `file:///dir` or a folder: the place above the repository. `branch`, `conf`,
     `storage_options`: as in `tm.open`. The call writes nothing. `InvalidInput` if there is no such repository.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.everything import make, pipeline
 from tests.servers.s3 import S3Server
+from tidemill.store.s3 import S3Store
 
 
 class Both(NamedTuple):
@@ -47,12 +50,19 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 def test_reading_from_s3_is_the_same(tmp_path: Path, s3_server: S3Server) -> None:
     on_s3 = made(tmp_path, s3_server.new_root(), {"root": s3_server.options})
+    store = on_s3.none.context.store
+    assert isinstance(store, S3Store)
+    verbs: set[str] = set()
+    for client in (store._clients.main, store._clients.once):
+        client.meta.events.register("before-call.s3", lambda params, **_: verbs.add(params["method"]))
     for operator in on_s3.code.context.job.operators:
         same(lambda: on_s3.code.state(operator), lambda: on_s3.none.state(operator))  # noqa: B023
     for sink in on_s3.code.context.job.outputs:
         same(lambda: on_s3.code.outputs(sink=sink), lambda: on_s3.none.outputs(sink=sink))  # noqa: B023
     same(lambda: on_s3.code.diff(0, "fix"), lambda: on_s3.none.diff(0, "fix"))
     assert on_s3.none.history("sums", "a") == on_s3.code.history("sums", "a")
+    on_s3.none.status(), on_s3.none.quarantine(), on_s3.none.changes("sums", 0, "main")
+    assert verbs <= {"GET", "HEAD"}, "reading needs no permission to write"
     assert on_s3.none.log() == on_s3.code.log() and on_s3.fix_none.head == on_s3.fix.head
     with pytest.raises(tm.InvalidInput, match="pipeline `other` has no repository under s3://"):
         tm.read(on_s3.root, "other", storage_options=on_s3.options)
@@ -81,7 +91,7 @@ VARIABLES = {"pages": ["count", "seen", "by", "timers", "none"]}
 
 def test_state_of_every_operator_in_every_version_is_the_same(both: Both) -> None:
     tables = 0
-    operators = [*both.code.context.job.operators, "totals", "nobody", None]
+    operators = [*both.code.context.job.operators, "totals", "unknown", None]
     for operator in operators:
         for version in VERSIONS:
             for partial in (False, True):
@@ -117,7 +127,7 @@ def test_state_by_keys_condition_columns_and_time_is_the_same(both: Both) -> Non
 
 
 def test_outputs_of_every_sink_in_every_version_are_the_same(both: Both) -> None:
-    sinks = [*both.code.context.job.outputs, "nobody", None]
+    sinks = [*both.code.context.job.outputs, "unknown", None]
     filled = 0
     for sink in sinks:
         for version in VERSIONS:
@@ -131,7 +141,7 @@ def test_outputs_of_every_sink_in_every_version_are_the_same(both: Both) -> None
 def test_quarantine_is_the_same(both: Both) -> None:
     for version in VERSIONS:
         same(lambda: both.code.quarantine(version), lambda: both.none.quarantine(version))  # noqa: B023
-    for source in ("days", "nobody"):
+    for source in ("days", "unknown"):
         same(lambda: both.code.quarantine(1, source=source), lambda: both.none.quarantine(1, source=source))  # noqa: B023
     kinds = {kind for version in range(6) for kind in both.none.quarantine(version)["kind"].to_pylist()}
     assert kinds == {"late", "failed", "unreadable"}
@@ -315,3 +325,17 @@ def test_times_without_an_offset_are_in_utc(tmp_path: Path) -> None:
     assert reader.version_at("2020-01-01 05:00") == 0 and reader.state(as_of="2020-01-01 05:00").num_rows == 1
     with pytest.raises(tm.InvalidInput, match="before the first version"):
         reader.state(as_of="2020-01-01 04:59")
+
+
+def test_nothing_that_the_repository_names_is_imported_or_run(both: Both, tmp_path: Path) -> None:
+    script = f"""
+import sys, tidemill as tm
+r = tm.read({both.root!r}, "everything")
+assert r.state("sums").num_rows == 3 and r.state("pages", variable="seen", version=0).num_rows
+r.history("latest", "a"), r.outputs(sink="visits"), r.diff(0, "main"), r.commits(), r.quarantine()
+loaded = [name for name in sys.modules if "everything" in name or name in ("pyspark", "airflow")]
+assert not loaded, loaded
+print("read")
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("read\n", 0), done.stderr

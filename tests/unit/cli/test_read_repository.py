@@ -49,7 +49,7 @@ READS = [
     ["state", "--operator", "totals", "--branch", "fix"],
     ["state", "--operator", "pages", "--variable", "seen", "--version", "fix@tried"],
     ["outputs", "--sink", "windows", "--json"],
-    ["outputs", "--sink", "nobody"],
+    ["outputs", "--sink", "unknown"],
     ["quarantine", "--version", "1"],
     ["quarantine", "--source", "days"],
     ["changes", "sums", "0..main", "--json"],
@@ -151,7 +151,7 @@ def test_rows_are_written_to_a_new_file(format_: str, home: Path, call: Call, tm
     status, _, err = call("state", place, "--operator", "latest", "-o", file)
     assert status == Exit.FAILED and "the file exists" in err
     other = tmp_path / "other"
-    assert call("outputs", place, "--sink", "totals-out", "-o", other, "--format", format_, "--json")[0] == Exit.DONE
+    assert call("outputs", place, "--sink", "latest", "-o", other, "--format", format_, "--json")[0] == Exit.DONE
     assert other.stat().st_size > 0
     status, out, _ = call("quarantine", place, "-o", tmp_path / f"q.{format_}", "--limit", "1", "--json")
     assert status == Exit.DONE and json.loads(out) == {"rows": 1, "file": str(tmp_path / f"q.{format_}")}

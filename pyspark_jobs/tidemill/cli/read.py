@@ -47,7 +47,9 @@ def status(target: Target, out: Output) -> int:
 @click.option("--version", type=VERSION, metavar="N|TAG",
               help="Version to show, or `fix@12` of a branch. Default: newest. -1 is the initial state.")  # fmt: skip
 @click.option(
-    "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
+    "--as-of",
+    metavar="MS|ISO",
+    help="Show the newest version at this batch time (ISO: in the pipeline's time zone; in UTC if a URI is given).",
 )
 @click.option("--key", "keys", multiple=True, metavar="KEY",
               help="Show only this key. Repeatable. For several key columns, give JSON: '[\"UA\", 7]'.")  # fmt: skip

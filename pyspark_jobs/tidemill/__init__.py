@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .pipeline.pipeline import Pipeline
     from .pipeline.stream import Stream
     from .protocol.progress import BatchProgress
+    from .reader import Reader, read
     from .repository import Repository, open
     from .rows import Row
     from .sinks.files import Json, Parquet
@@ -67,6 +68,7 @@ _HOME = {
     "Json": "sinks.files",
     "Parquet": "sinks.files",
     "Pipeline": "pipeline.pipeline",
+    "Reader": "reader",
     "Repository": "repository",
     "Row": "rows",
     "Rows": "sources.rows",
@@ -91,6 +93,7 @@ _HOME = {
     "min": "operators.functions",
     "min_by": "operators.functions",
     "open": "repository",
+    "read": "reader",
     "session_window": "operators.session_window",
     "stddev": "operators.functions",
     "sum": "operators.functions",
@@ -111,6 +114,7 @@ __all__ = [
     "Json",
     "Parquet",
     "Pipeline",
+    "Reader",
     "Repository",
     "Row",
     "Rows",
@@ -135,6 +139,7 @@ __all__ = [
     "min",
     "min_by",
     "open",
+    "read",
     "session_window",
     "stddev",
     "sum",

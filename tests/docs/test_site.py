@@ -51,6 +51,7 @@ def test_the_api_has_every_public_name_with_its_documentation(site: Path) -> Non
     methods = {f"Pipeline.{name}" for name in vars(tm.Pipeline) if name[0] != "_"}
     methods |= {f"Stream.{name}" for name in vars(tm.Stream) if name[0] != "_"}
     methods |= {f"GroupedStream.{name}" for name in vars(tm.GroupedStream) if name[0] != "_"}
+    methods |= {f"Reader.{name}" for name in vars(tm.Reader) if name[0] != "_"}
     methods |= {f"Repository.{name}" for name in vars(tm.Repository) if name[0] != "_"}
     methods |= {f"GroupState.{name}" for name in vars(tm.GroupState) if name[0] != "_"}
     assert {name for name in methods if f"tidemill.{name}" not in anchors} == set()

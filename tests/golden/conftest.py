@@ -37,6 +37,10 @@ class Golden:
         pipeline = make.pipeline(str(self.folder / "input"), str(self.folder / "published"))
         return tm.open(pipeline, root=str(self.folder / "root"), conf={"tidemill.cache_bytes": 0})
 
+    def read(self) -> tm.Reader:
+        """Read the repository without code, and without cached segments."""
+        return tm.read(str(self.folder / "root"), "orders", conf={"tidemill.cache_bytes": 0})
+
     def adopt(self) -> None:
         """Say that the copy is the repository now, so that it can be written."""
         self.open().adopt("moved by a test", moved=True)

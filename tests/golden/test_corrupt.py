@@ -26,7 +26,7 @@ CORRUPT = Path(__file__).parent / "corrupt-1"
 HEAD = "branches/main/commits/0000000004.json"
 RESTORE = "restore the object from a backup"
 
-Verb = Callable[[tm.Repository], Any]
+Verb = Callable[[Any], Any]
 VERBS: dict[str, Verb] = {
     "head": lambda r: r.head,
     "commits": lambda r: r.commits(),
@@ -47,6 +47,9 @@ def refused(
     with pytest.raises(kind) as caught:
         VERBS[verb](golden.open())
     assert caught.value.first_line.startswith(message.replace("ROOT", f"file://{golden.repository}"))
+    if verb not in ("run", "sweep"):
+        with pytest.raises(kind):
+            VERBS[verb](golden.read())
     assert hint is None or (caught.value.hint is not None and caught.value.hint.startswith(hint))
     assert kept(golden) == before
     return caught.value.first_line

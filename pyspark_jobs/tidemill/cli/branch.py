@@ -9,7 +9,7 @@ import click
 
 from .correct import Consent, consent_options, unchanged
 from .exits import Exit
-from .options import VERSION, Target, target_options
+from .options import VERSION, Target, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
 from .run import result_fields
 
@@ -64,11 +64,11 @@ def branch(
 
 
 @click.command(short_help="List the branches.")
-@target_options
+@reading_options
 @output_options
 def branches(target: Target, out: Output) -> int:
     """List the branches of PIPELINE: where each starts, and its newest version. --json prints a JSON line for each."""
-    for one in target.open().branches():
+    for one in target.read().branches():
         out.line(json_line(dataclasses.asdict(one)) if out.json else _line(one))
     return Exit.DONE
 

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..counts import count_of
 from .exits import Exit
-from .options import VERSION, Target, target_options
+from .options import VERSION, Target, reading_options
 from .output import Output, json_line, output_options, result_file_option
 from .read import SHOWN_ROWS, keys_of, show_rows
 from .run import result_fields
+from .table_file import check_file, file_options, write, write_and_say
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..repository import Repository
+    from ..reader import Reader
     from ..verbs.diff_outputs import OutputDiff
     from ..verbs.diff_state import StateDiff
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 SIDE = "side"
 """In files of `diff --sink`: whether a row was added or removed."""
 
 
-def file_options(command: Command) -> Command:
-    """Add `-o` and `--format`."""
-    command = click.option("--format", "format_", type=click.Choice(["parquet", "json", "csv"]),
-                           help="Format of the file. Default: by the ending of its name.")(command)  # fmt: skip
-    return click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
-                        help="Write all rows to this new file.")(command)  # fmt: skip
-
-
 @click.command(short_help="Show what differs between two versions, of one branch or of two.")
-@target_options
+@reading_options
 @click.argument("a", type=VERSION)
 @click.argument("b", type=VERSION)
 @click.option("--operator", help="Compare only the state of this operator.")
@@ -73,16 +65,17 @@ def diff(
     from ..verbs.diff_outputs import OutputDiff
     from ..verbs.diff_state import StateDiff
 
-    _check_file(output, format_, operator is not None or sink is not None)
+    check_file(output, format_)
+    _check_one(output, operator is not None or sink is not None)
     shown = SHOWN_ROWS if limit is None else limit
-    repository = target.open()
+    repository = target.read()
     wanted = None if output is not None else shown
     found = repository.diff(a, b, operator, sink, wanted, tolerance, variable=variable, partial=partial, ids=ids)
     fields = {**result_fields("diff", Exit.DONE, repository), "before": found.before, "after": found.after}
     if isinstance(found, StateDiff | OutputDiff):
         rows = found.table if isinstance(found, StateDiff) else _both_sides(found)
         if output is not None:
-            _write(rows, output, format_)
+            write(rows, output, format_)
         fields |= {**_counts(found), "rows": _as_json(rows.slice(0, shown))}
         out.result(fields, [f"{found.before} → {found.after}", *_lines(found)])
         if not out.json and output is None and rows.num_rows:
@@ -116,7 +109,7 @@ class RangeType(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command(short_help="Show the keys whose state changed between two versions.")
-@target_options
+@reading_options
 @click.argument("operator")
 @click.argument("versions", type=RangeType(), metavar="V..W")
 @click.option("--each", is_flag=True, help="Show a row for each version that changed a key.")
@@ -142,14 +135,12 @@ def changes(
 
     The rows are net; --each shows every change with its version. --json prints a JSON line per row.
     """
-    _check_file(output, format_, True)
-    repository = target.open()
+    check_file(output, format_)
+    repository = target.read()
     chosen = keys_of(repository, operator, keys) if keys else None
     rows = repository.changes(operator, *versions, each, chosen, variable=variable)
     if output is not None:
-        _write(rows, output, format_)
-        out.line(json_line({"rows": rows.num_rows, "file": output}) if out.json else
-                 f"wrote {count_of(rows.num_rows, 'row')} to {output}")  # fmt: skip
+        write_and_say(rows, output, format_, out)
     elif out.json:
         for row in _as_json(rows.slice(0, limit)):
             out.line(json_line(row))
@@ -159,7 +150,7 @@ def changes(
 
 
 @click.command(short_help="Show the versions in which one key changed, and what caused them.")
-@target_options
+@reading_options
 @click.option("--operator", help="Operator of the key. Required if there are several.")
 @click.option("--key", required=True, metavar="KEY", help="The key, as in `state`.")
 @click.option("--variable", help="State variable to show, if the operator has several. Default: the first.")
@@ -172,7 +163,7 @@ def history(target: Target, operator: str | None, key: str, variable: str | None
     """
     from ..verbs.explain import plain, reported
 
-    repository = target.open()
+    repository = target.read()
     name = _operator(repository, operator)
     versions = repository.history(name, keys_of(repository, name, (key,))[0], variable=variable)
     for one in versions if out.json else ():
@@ -185,7 +176,7 @@ def history(target: Target, operator: str | None, key: str, variable: str | None
 
 
 @click.command(short_help="Show the graph of a pipeline, or how the state of one key came about.")
-@target_options
+@reading_options
 @click.option("--operator", help="Show only what feeds this operator; with --key, the operator of the key.")
 @click.option("--key", metavar="KEY", help="Explain the state of this key.")
 @output_options
@@ -197,7 +188,7 @@ def explain(target: Target, operator: str | None, key: str | None, out: Output) 
     from ..verbs.explain import explain as lines_of
     from ..verbs.explain import plain
 
-    repository = target.open()
+    repository = target.read()
     if key is None:
         lines = lines_of(repository.context, operator, None, False)
         if out.json:
@@ -214,7 +205,7 @@ def explain(target: Target, operator: str | None, key: str | None, out: Output) 
     return Exit.DONE
 
 
-def _operator(repository: Repository, operator: str | None) -> str:
+def _operator(repository: Reader, operator: str | None) -> str:
     """Return the operator, or the only one."""
     from ..verbs.located import operator_in, schemas_at
 
@@ -222,22 +213,9 @@ def _operator(repository: Repository, operator: str | None) -> str:
     return operator_in(operator, schemas_at(context, repository.head, True, operator))
 
 
-def _check_file(output: str | None, format_: str | None, has_one: bool) -> None:
-    """Refuse options of a file that do not fit, before anything is read."""
-    if output is None and format_ is not None:
-        raise click.UsageError("--format says how -o FILE is written; -o is missing")
+def _check_one(output: str | None, has_one: bool) -> None:
     if output is not None and not has_one:
         raise click.UsageError("-o writes the rows of one operator or sink; add --operator or --sink")
-    if output is not None:
-        from ..verbs.table_file import checked_format
-
-        checked_format(output, format_)
-
-
-def _write(rows: pa.Table, output: str, format_: str | None) -> None:
-    from ..verbs.table_file import write_table
-
-    write_table(rows, output, format_)
 
 
 def _both_sides(found: OutputDiff) -> pa.Table:

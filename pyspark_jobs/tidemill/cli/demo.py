@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..counts import count_of
+from ..names import ENGINES
 from .exits import Exit
-from .options import engine_option, pairs
+from .options import pairs
 from .output import Output, output_options, result_file_option
 from .progress import counted, watched
 from .run import result_fields
@@ -43,7 +44,8 @@ class Ran:
 @click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
               type=click.Path(file_okay=False, path_type=Path), help="Folder of the demo's files.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Days of 2013 to process.")
-@engine_option
+@click.option("--engine", type=click.Choice(ENGINES), default="spark", show_default=True,
+              help="Engine that runs the batches. `local` needs no Java.")  # fmt: skip
 @click.option("--max-batches", type=click.IntRange(min=1), help="Stop after N batches. A batch is a week of flights.")
 @click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
 @result_file_option

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exits import Exit
-from .options import Target, target_options
+from .options import Target, reading_options
 from .output import Output, json_line, output_options
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ SHOWN_COMMITS = 20
 
 
 @click.command(short_help="Show the commits, newest first, with corrections and their reasons.")
-@target_options
+@reading_options
 @click.option("--limit", type=click.IntRange(min=0), metavar="N",
               help=f"Show at most N commits. Default: {SHOWN_COMMITS}; with --json all.")  # fmt: skip
 @output_options
@@ -26,11 +26,12 @@ def log(target: Target, limit: int | None, out: Output) -> int:
 
     A version that a rewind undid is marked. --json prints a JSON line per commit.
     """
-    repository = target.open()
+    repository = target.read()
     shown = limit if limit is not None or out.json else SHOWN_COMMITS
     commits = repository.log(None if shown is None else shown + 1)
     newest = commits[0] if commits else None
-    rows = [_row(commit, newest, repository.tags()) for commit in commits[:shown]]
+    tags = repository.tags()
+    rows = [_row(commit, newest, tags) for commit in commits[:shown]]
     if out.json:
         for row in rows:
             out.line(json_line(row))

@@ -67,7 +67,7 @@ def migrate(
     merging = None if merge is None else load_function(merge)
     shipped = [module for one in (*loaded.values(), *([merging] if merging else [])) for module in one.modules]
     modules = tuple(dict.fromkeys((*repository.context.modules, *shipped)))
-    repository.context = dataclasses.replace(repository.context, modules=modules)
+    repository = type(repository)(dataclasses.replace(repository.context, modules=modules))
     given: dict[str, Any] = {name: one.function for name, one in loaded.items()}
     renamed, merged = dict(pairs(rename, "--rename")), None if merging is None else merging.function
     moves = planned(repository.context, Wanted(given, renamed, drop_keys, merged))

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..names import ENGINES
+from ..names import AUTO, CHOICES
 from ..units import whole_number
 
 if TYPE_CHECKING:
     from ..driver.drain import Limits
+    from ..reader import Reader
     from ..repository import Repository
 
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
@@ -27,6 +28,8 @@ _STORAGE_HELP = (
     "Store option, for example root.endpoint_url=…; the sections are root, source and sink. Repeatable. Do not pass "
     f"secrets here: use the AWS credential chain, or JSON in {STORAGE_ENVIRONMENT}."
 )
+
+_ROOT_HELP = "URI of the repositories: s3://bucket/prefix, file:///dir or a folder."
 
 _ACCEPTED = {
     "adopt_sink": "Keep files of another repository in the place of a sink, and publish beside them.",
@@ -40,21 +43,36 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Target:
-    """A pipeline and its root, as given on the command line."""
+    """A pipeline and its root, as given on the command line. Commands that read may get a repository's URI instead."""
 
     reference: str
     root: str
+    """Empty if the reference is a repository's URI."""
     branch: str
     conf: dict[str, str]
     storage_options: dict[str, dict[str, Any]]
 
     def open(self) -> Repository:
-        """Load the user's module and open the repository."""
+        """Load the user's module and open the repository. A repository's URI is a usage error."""
+        if not self.root:
+            _refuse_repository(click.get_current_context(), None, self.reference)
         from .. import repository
         from ..pipeline.load import load
 
         return repository.open(
             load(self.reference), self.root, self.branch, conf=self.conf, storage_options=self.storage_options
+        )
+
+    def read(self) -> Reader:
+        """Open the repository to read it, without code if its URI was given."""
+        if self.root:
+            return self.open()
+        from .. import reader
+        from .pipeline_or_repository import repository_place
+
+        place = repository_place(self.reference)
+        return reader.read(
+            place.root, place.pipeline, self.branch, conf=self.conf, storage_options=self.storage_options
         )
 
 
@@ -83,28 +101,89 @@ class Drive:
 
 engine_option = click.option(
     "--engine",
-    type=click.Choice(ENGINES),
-    default="spark",
+    type=click.Choice(CHOICES),
+    default=AUTO,
     show_default=True,
-    help="Engine that runs the batches. `local` needs no Java.",
+    help="Engine that runs the batches. `local` needs no Java; `auto` is `local` for small batches, else `spark`.",
 )
 
 
 def target_options(command: Command) -> Command:
     """Add PIPELINE and the options that locate its repository. The command receives a `Target`."""
 
-    @click.argument("reference", metavar="PIPELINE")
-    @click.option("--root", required=True, envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI",
-                  help="URI of the repositories: s3://bucket/prefix, file:///dir or a folder.")  # fmt: skip
-    @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to use.")
-    @click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
-    @click.option("--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP)
+    @click.argument("reference", metavar="PIPELINE", is_eager=True, callback=_refuse_repository)
+    @click.option("--root", required=True, envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI", help=_ROOT_HELP)
+    @_place_options
     @functools.wraps(command)
     def wrapped(
         reference: str, root: str, branch: str, conf: tuple[str, ...], storage: tuple[str, ...], **rest: Any
     ) -> Any:
-        target = Target(reference, root, branch, dict(pairs(conf, "--conf")), storage_options(storage))
-        return command(target=target, **rest)
+        return command(target=_target(reference, root, branch, conf, storage), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def reading_options(command: Command) -> Command:
+    """Add PIPELINE, which may be a repository's URI, and the options that locate a repository. See `target_options`."""
+
+    @click.argument("reference", metavar="PIPELINE|URI")
+    @click.option("--root", envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI",
+                  help=f"{_ROOT_HELP} Required, unless a repository's URI is given.")  # fmt: skip
+    @_place_options
+    @functools.wraps(command)
+    def wrapped(
+        reference: str, root: str | None, branch: str, conf: tuple[str, ...], storage: tuple[str, ...], **rest: Any
+    ) -> Any:
+        place = _root_for(reference, root)
+        return command(target=_target(reference, place, branch, conf, storage), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _target(reference: str, root: str, branch: str, conf: Iterable[str], storage: Iterable[str]) -> Target:
+    return Target(reference, root, branch, dict(pairs(conf, "--conf")), storage_options(storage))
+
+
+def _root_for(reference: str, root: str | None) -> str:
+    """Return the root that is needed beside a reference; none beside a repository's URI."""
+    from .pipeline_or_repository import is_reference
+
+    context = click.get_current_context()
+    if not is_reference(reference):
+        if context.get_parameter_source("root") is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"found --root beside `{reference}`, which is no `module:name` or `path.py:name`; "
+                "leave out --root if it is a repository's URI"
+            )
+        return ""
+    if not root:
+        (option,) = (one for one in context.command.params if one.name == "root")
+        raise click.MissingParameter(ctx=context, param=option)
+    return root
+
+
+def _refuse_repository(context: click.Context, _: click.Parameter | None, value: str) -> str:
+    """Refuse a repository's URI for a command that needs code, before a missing --root is reported."""
+    from .pipeline_or_repository import is_repository
+
+    if is_repository(value):
+        raise click.UsageError(
+            f"`{context.command.name}` needs the pipeline's code: found `{value}`, expected `module:name` or "
+            "`path.py:name`; a repository's URI is only for commands that read",
+            context,
+        )
+    return value
+
+
+def _place_options(command: Command) -> Command:
+    """Add the options that say which branch, settings and stores are used."""
+
+    @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to use.")
+    @click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
+    @click.option("--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP)
+    @functools.wraps(command)
+    def wrapped(**rest: Any) -> Any:
+        return command(**rest)
 
     return wrapped  # type: ignore[return-value]
 

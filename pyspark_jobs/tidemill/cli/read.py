@@ -9,28 +9,29 @@ import click
 
 from ..counts import count_of
 from .exits import Exit
-from .options import VERSION, Target, point_in_time, target_options
+from .options import VERSION, Target, point_in_time, reading_options
 from .output import Output, json_line, output_options
+from .table_file import check_file, file_options, write_and_say
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..repository import Repository
+    from ..reader import Reader
 
 SHOWN_ROWS = 20
 _VERSION_HELP = (
     "Show only the rows of this version; `fix@12` is one of branch `fix`. Default: all that are kept, without those "
     "that a rewind undid."
 )
-_LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
+_LIMIT_HELP = f"Show or write at most N rows. Default: {SHOWN_ROWS}; with --json or -o all."
 
 
 @click.command(short_help="Show head, watermarks, waiting files and the next deadline.")
-@target_options
+@reading_options
 @output_options
 def status(target: Target, out: Output) -> int:
     """Show the status of PIPELINE: head, watermarks, keys, waiting files, next deadline."""
-    found = target.open().status()
+    found = target.read().status()
     if out.json:
         out.line(json_line(dataclasses.asdict(found)))
         return Exit.DONE
@@ -41,12 +42,14 @@ def status(target: Target, out: Output) -> int:
 
 
 @click.command()
-@target_options
+@reading_options
 @click.option("--operator", help="Operator to show. Required if there are several.")
 @click.option("--version", type=VERSION, metavar="N|TAG",
               help="Version to show, or `fix@12` of a branch. Default: newest. -1 is the initial state.")  # fmt: skip
 @click.option(
-    "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
+    "--as-of",
+    metavar="MS|ISO",
+    help="Show the newest version at this batch time (ISO: in the pipeline's time zone; in UTC if a URI is given).",
 )
 @click.option("--key", "keys", multiple=True, metavar="KEY",
               help="Show only this key. Repeatable. For several key columns, give JSON: '[\"UA\", 7]'.")  # fmt: skip
@@ -55,6 +58,7 @@ def status(target: Target, out: Output) -> int:
 @click.option("--variable", help="State variable to show, if the operator has several. Default: the first.")
 @click.option("--partial", is_flag=True, help="Show what the state of .agg keeps, such as sum and count of a mean.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
+@file_options
 @output_options
 def state(
     target: Target,
@@ -67,13 +71,16 @@ def state(
     variable: str | None,
     partial: bool,
     limit: int | None,
+    output: str | None,
+    format_: str | None,
     out: Output,
 ) -> int:
     """Show the state of an operator at a version, one row per key.
 
     The columns are those of the key and the state, `updated_at` and `deadline`. --json prints a JSON line per row.
     """
-    repository = target.open()
+    check_file(output, format_)
+    repository = target.read()
     found = repository.state(
         operator,
         version,
@@ -84,25 +91,35 @@ def state(
         variable,
         partial,
     )
-    _show(found, limit, out)
+    _show(found, limit, out, output, format_)
     return Exit.DONE
 
 
 @click.command()
-@target_options
+@reading_options
 @click.option("--sink", help="Sink to show. Required if there are several.")
 @click.option("--version", type=VERSION, metavar="N|TAG", help=_VERSION_HELP)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
+@file_options
 @output_options
-def outputs(target: Target, sink: str | None, version: int | str | None, limit: int | None, out: Output) -> int:
+def outputs(
+    target: Target,
+    sink: str | None,
+    version: int | str | None,
+    limit: int | None,
+    output: str | None,
+    format_: str | None,
+    out: Output,
+) -> int:
     """Show the rows committed for a sink, in canonical order. --json prints a JSON line per row."""
-    wanted = _wanted(limit, out)
-    _show(target.open().outputs(version, sink, wanted), limit, out, is_cut=True)
+    check_file(output, format_)
+    wanted = _wanted(limit, out.json or output is not None)
+    _show(target.read().outputs(version, sink, wanted), limit, out, output, format_, is_cut=True)
     return Exit.DONE
 
 
 @click.command(short_help="Show unreadable rows, late rows, and rows of failed keys.")
-@target_options
+@reading_options
 @click.option("--version", type=VERSION, metavar="N|TAG", help=_VERSION_HELP)
 @click.option("--source", metavar="NAME", help="Show only rows of this source. Default: of all sources.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
@@ -112,9 +129,17 @@ def outputs(target: Target, sink: str | None, version: int | str | None, limit: 
     type=click.Path(dir_okay=False),
     help="Write whole rows to a new .parquet, .csv or .json file instead, to be corrected for `tidemill requeue`.",
 )
+@file_options
 @output_options
 def quarantine(
-    target: Target, version: int | str | None, source: str | None, limit: int | None, export: str | None, out: Output
+    target: Target,
+    version: int | str | None,
+    source: str | None,
+    limit: int | None,
+    export: str | None,
+    output: str | None,
+    format_: str | None,
+    out: Output,
 ) -> int:
     """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
 
@@ -122,15 +147,19 @@ def quarantine(
     columns are source, file, line, row, column, reason, the row as text, its kind, operator and watermark, and the
     version. --json prints a JSON line per row.
     """
-    repository = target.open()
+    if export is not None and output is not None:
+        raise click.UsageError("--export and -o both write a file; give one of them")
+    check_file(output, format_)
+    repository = target.read()
     if export is not None:
         return _export(repository, version, source, limit, export, out)
-    _show(repository.quarantine(version, _wanted(limit, out), source=source), limit, out, is_cut=True)
+    rows = repository.quarantine(version, _wanted(limit, out.json or output is not None), source=source)
+    _show(rows, limit, out, output, format_, is_cut=True)
     return Exit.DONE
 
 
 def _export(
-    repository: Repository, version: int | str | None, source: str | None, limit: int | None, path: str, out: Output
+    repository: Reader, version: int | str | None, source: str | None, limit: int | None, path: str, out: Output
 ) -> int:
     """Write quarantined rows to a file."""
     from ..verbs.quarantine import check_export, write
@@ -145,14 +174,22 @@ def _export(
     return Exit.DONE
 
 
-def _wanted(limit: int | None, out: Output) -> int | None:
-    """Return how many rows to read: one more than is shown, which says whether there are more."""
-    shown = limit if limit is not None or out.json else SHOWN_ROWS
+def _wanted(limit: int | None, has_all: bool) -> int | None:
+    """Return how many rows to read: one more than is shown, which says whether there are more.
+
+    `has_all`: without a limit, all rows are wanted.
+    """
+    shown = limit if limit is not None or has_all else SHOWN_ROWS
     return None if shown is None else shown + 1
 
 
-def _show(rows: pa.Table, limit: int | None, out: Output, is_cut: bool = False) -> None:
-    """Print rows. `is_cut`: more rows than these may exist, because no more were read."""
+def _show(
+    rows: pa.Table, limit: int | None, out: Output, output: str | None, format_: str | None, is_cut: bool = False
+) -> None:
+    """Print rows, or write them to a file. `is_cut`: more rows than these may exist, because no more were read."""
+    if output is not None:
+        write_and_say(rows.slice(0, limit), output, format_, out)
+        return
     if out.json:
         from ..sinks.files import Json
 
@@ -182,13 +219,13 @@ def show_rows(rows: pa.Table, total: int) -> None:
         terminal.print("no rows", style="dim")
 
 
-def keys_of(repository: Repository, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
+def keys_of(repository: Reader, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
     """Convert the texts of `--key` to the types of the key columns. `InvalidInput` if one does not fit."""
     key = _key_schema(repository, operator)
     return list(texts) if key is None else [value for text in texts for value in _named_by(text, key)]
 
 
-def _key_schema(repository: Repository, operator: str | None) -> pa.Schema | None:
+def _key_schema(repository: Reader, operator: str | None) -> pa.Schema | None:
     """Return the key columns of the operator, or of the first one if none is named; None if it does not exist."""
     from ..schema import to_arrow
 

@@ -15,6 +15,7 @@ from .progress import watched
 
 if TYPE_CHECKING:
     from ..driver.drain import Drained
+    from ..reader import Reader
     from ..repository import Repository
 
 
@@ -112,7 +113,7 @@ def _finish(verb: str, repository: Repository, done: Drained, seconds: float, ou
     return status
 
 
-def result_fields(verb: str, status: Exit, repository: Repository, done: Drained | None = None) -> dict[str, Any]:
+def result_fields(verb: str, status: Exit, repository: Reader, done: Drained | None = None) -> dict[str, Any]:
     """Return the result object for machines, always with the same keys. `head` is -1 before the first batch."""
     head = repository.head
     return {

@@ -8,13 +8,13 @@ import click
 
 from .correct import Consent, consent_options, unchanged
 from .exits import Exit
-from .options import VERSION, Target, target_options
+from .options import VERSION, Target, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
 from .run import result_fields
 
 
 @click.command(short_help="Name a version, or list the names.")
-@target_options
+@reading_options
 @click.argument("name", required=False)
 @click.argument("version", type=VERSION, required=False)
 @click.option("--move", is_flag=True, help="Let NAME, which names another version now, name this one.")
@@ -27,11 +27,11 @@ def tag(target: Target, name: str | None, version: int | str | None, move: bool,
     A tag can be given wherever a version is expected, for example `state --version month-end`. A tagged version stays
     readable when `maintain` discards older versions.
     """
-    repository = target.open()
     if name is None:
-        for one in repository.tags():
+        for one in target.read().tags():
             out.line(json_line(dataclasses.asdict(one)) if out.json else f"{one.name}  {one.version}")
         return Exit.DONE
+    repository = target.open()
     made = repository.tag(name, version, reason, move)
     out.result(
         {**result_fields("tag", Exit.DONE, repository), "tag": made.name, "version": made.version},

@@ -10,9 +10,11 @@ import functools
 import importlib.metadata
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 from .. import names
 from ..batch.place import Place
@@ -39,8 +41,22 @@ from ..store.contract import ObjectMissing
 from .touched import Touched
 
 Options = Mapping[str, Mapping[str, Any]]
+_NO_REPOSITORY = (
+    "check the root and the name of the pipeline; if both are right, create the repository with r.init() or "
+    "`tidemill init`"
+)
+_NOTHING_TO_READ = "a repository is the folder ROOT/NAME with `refs/` in it, where NAME is the pipeline's; check both"
 AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
 """What Airflow tells about a task, by the environment."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a repository that is read without code records of its pipeline: names, and the columns of sinks."""
+
+    operators: tuple[str, ...] = ()
+    sinks: Mapping[str, pa.Schema] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,8 @@ class Context:
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
     sinks_seen: set[str] = field(default_factory=set)
     """Sinks that were seen to have no files of versions that the repository has lost."""
+    recorded: Recorded | None = None
+    """Set if the repository is read without the pipeline's code. Then `job` has nothing but the pipeline's name."""
 
     @functools.cached_property
     def place(self) -> str:
@@ -78,6 +96,23 @@ class Context:
     def fingerprints(self) -> Touched:
         """The fingerprints of files whose ETags changed, as far as this process and the hint know them."""
         return Touched(self.store, names.touched_hint(self.branch))
+
+    @property
+    def operators(self) -> Collection[str]:
+        """The names of the pipeline's operators: those of the code, or without code those that are recorded."""
+        return self.job.operators if self.recorded is None else self.recorded.operators
+
+    @property
+    def sinks(self) -> Mapping[str, pa.Schema]:
+        """The columns of the pipeline's sinks, by the code, or without code as they are recorded."""
+        if self.recorded is not None:
+            return self.recorded.sinks
+        return {name: output.schema for name, output in self.job.outputs.items()}
+
+    @property
+    def sources(self) -> Collection[str]:
+        """The names of the pipeline's sources: those of the code, or without code those that are recorded."""
+        return self.job.sources if self.recorded is None else self.recorded.sources
 
     @property
     def cache(self) -> RunCache:
@@ -97,8 +132,7 @@ class Context:
         if refs is None:
             raise InvalidInput(
                 f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
-                hint="check the root and the name of the pipeline; if both are right, create the repository with "
-                "r.init() or `tidemill init`",
+                hint=_NO_REPOSITORY if self.recorded is None else _NOTHING_TO_READ,
             )
         if refs.pipeline != self.job.pipeline:
             raise InvalidInput(
@@ -192,7 +226,7 @@ class Context:
         """Return the initial state of operators that had no batch up to `head`. The next batch is their first."""
         seen = head.state if head is not None else {}
         seeds = self.initialised().seeds
-        return {name: seed.maps for name, seed in seeds.items() if name not in seen and name in self.job.operators}
+        return {name: seed.maps for name, seed in seeds.items() if name not in seen and name in self.operators}
 
     def ledger(self, head: Commit | None) -> Opened:
         """Return the ledger of a version: the files that the pipeline has read."""
@@ -209,7 +243,7 @@ class Context:
         if self.branch == MAIN:
             return found | self._promoted(head, found)
         known = found | ({} if head is None else dict(head.schemas))
-        return {name: known.get(name) or describe(one.operator) for name, one in self.job.operators.items()}
+        return {name: known.get(name) or describe(self.job.operators[name].operator) for name in self.operators}
 
     def _promoted(self, head: Commit | None, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the operators that began on a branch which was promoted, and that `refs/` does not have yet."""

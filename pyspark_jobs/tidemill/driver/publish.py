@@ -265,7 +265,8 @@ def _errors_name_sink(work: Work) -> Iterator[None]:
 
 
 def _is_lost_function(context: Context, work: Work) -> bool:
-    return work.described["kind"] == ForeachBatch.kind and context.declared_sink(work.name) is None
+    has_code = context.recorded is None
+    return has_code and work.described["kind"] == ForeachBatch.kind and context.declared_sink(work.name) is None
 
 
 def _confirmed(context: Context, work: Work) -> Sink:

@@ -18,12 +18,13 @@ from ..schema import listed
 from .functions import Aggregate
 from .initial import Initial
 
-_PARTIALS = {
+PARTIALS = {
     "mean": (".sum", ".count"),
     "first": ("", ".set"),
     "last": ("", ".set"),
     "min_by": ("", ".by"),
     "max_by": ("", ".by"),
+    "earliest": ("", ".by"),
     "var": (".count", ".mean", ".m2"),
     "stddev": (".count", ".mean", ".m2"),
 }
@@ -61,7 +62,7 @@ class AggregateInitial(Initial):
         found: list[tuple[str, Aggregate, Sequence[pa.Field]]] = []
         at = 0
         for output, aggregate in self.aggregates:
-            count = len(_PARTIALS.get(aggregate.function, ("",)))
+            count = len(PARTIALS.get(aggregate.function, ("",)))
             found.append((output, aggregate, [self.state.field(place) for place in range(at, at + count)]))
             at += count
         return found

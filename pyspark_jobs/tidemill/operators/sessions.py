@@ -121,7 +121,7 @@ class BoundSessions(Defaults):
         start, so the rows are put back into their order.
         """
         passes = [_native.Pass("data", 0, NEVER_MS, NEVER_MS), _native.Pass("due", 0, NEVER_MS, ALWAYS_MS)]
-        hashes = _native.key_hashes(one_batch(rows.select(list(self.input.key)), "keys"))
+        hashes = _native.key_hashes(one_batch(rows.select(self.maps[0].key.names), "keys"))
         places = pa.table([hashes, rows.column(START)], ["hash", "start"])
         order = pc.sort_indices(places, sort_keys=[("hash", "ascending"), ("start", "ascending")])
         return folded(self.open(), rows, passes).take(pc.sort_indices(order))

@@ -36,7 +36,7 @@ INITIAL = "initial"
 _ROW = pa.schema([("row", pa.int64())])
 
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
-_CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
+CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
 _OUTPUT_MODES = ("append", "update")
 RowsAs = Literal["rows", "frames"]
 """The form of a processor's input and output: rows, or pandas frames."""
@@ -163,7 +163,7 @@ class BoundTransformWithState(Defaults):
     @property
     def clock(self) -> Clock | None:
         """Batch time or event time; None without timers."""
-        return _CLOCKS[self.time_mode]
+        return CLOCKS[self.time_mode]
 
     @property
     def rules(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ..state.columns import MapColumns
 from ..state.compare import Compared, Side, compared
 from ..state.point import Rows, look_up
 from .at import label
-from .finished import finished, key_width
+from .finished import finished, key_columns
 from .located import Located, located, same_operator, schemas_at
 from .read import kept, key_batch
 
@@ -243,10 +243,10 @@ def _shown(one: _One, part: Compared, rows: Rows, partial: bool) -> _Shown:
     table = there
     for column in rows.values.schema:
         table = table.append_column(column, rows.values.column(column.name).filter(rows.found))
-    job, at = one.point.context.job, one.at
-    table = table if partial else finished(job, at.operator, at.recorded, table)
-    width = key_width(job, at.operator, at.recorded, partial)
-    width = len(names) if width is None else width
+    at = one.at
+    table = table if partial else finished(at.operator, at.recorded, table)
+    first = key_columns(at.operator, at.recorded, partial)
+    width = len(names) if first is None else len(first)
     columns = table.column_names
     keys = table.select(columns[:width])
     values = table.select([name for name in columns[width:] if name not in _TIMES] or ["deadline"])

@@ -15,6 +15,7 @@ from ..pipeline.job import Action, Job
 from ..protocol.progress import iso
 from ..spelling import unknown
 from .history import KeyVersion, history
+from .recorded import refuse_without_code
 
 MOST_ROWS = 5
 """How many rows of a key are shown for a version."""
@@ -23,12 +24,13 @@ MOST_ROWS = 5
 def explain(context: Context, operator: str | None, key: Any, has_key: bool) -> list[str]:
     """Return the lines of an explanation: the graph, or with a key how its state came about."""
     if not has_key:
+        refuse_without_code(context, "explain: the graph of a pipeline")
         return list(_graph(context.job, operator))
-    only = next(iter(context.job.operators)) if len(context.job.operators) == 1 else None
+    only = next(iter(context.operators)) if len(context.operators) == 1 else None
     if operator is None and only is None:
         raise InvalidInput(
-            f"explain: the pipeline has {len(context.job.operators)} operators, expected the one that has the key",
-            hint=f"name one of the operators {', '.join(f'`{name}`' for name in sorted(context.job.operators))}",
+            f"explain: the pipeline has {len(context.operators)} operators, expected the one that has the key",
+            hint=f"name one of the operators {', '.join(f'`{name}`' for name in sorted(context.operators))}",
         )
     name = operator if operator is not None else str(only)
     versions = history(context, name, key)

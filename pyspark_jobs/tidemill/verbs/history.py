@@ -28,7 +28,8 @@ from ..protocol.retained import seen_floor
 from ..schema import compare, differs, one_array
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
-from .finished import finished
+from .finished import finished, key_columns
+from .fired import Fired, fired_as_recorded
 from .key_rows import KeyInput, files_of, key_input
 from .located import Located, located, operator_in, same_operator, schemas_at
 from .read import key_batch
@@ -72,13 +73,13 @@ class KeyVersion:
 
     @property
     def unread(self) -> list[str]:
-        """Why rows are missing in `rows`: files that are gone, or changed, or that this code cannot read."""
-        return [] if self._cause is None else self._cause.input.unread
+        """Why rows are missing in `rows`, such as files that are gone or changed; without code, also in `fired`."""
+        return [] if self._cause is None else [*self._cause.input.unread, *self._cause.fired.unknown]
 
     @property
     def fired(self) -> list[int]:
         """The deadlines of the key, in ms, that were due in this version and that the key has no longer."""
-        return [] if self._cause is None else self._cause.fired
+        return [] if self._cause is None else self._cause.fired.due
 
     def as_dict(self, with_rows: bool = True) -> dict[str, Any]:
         """Return everything as plain values. Without `with_rows`, no input file is read again."""
@@ -96,7 +97,7 @@ class _Cause:
 
     context: Context
     commit: Commit
-    operator: str
+    at: Located
     key: pa.RecordBatch
     ended: tuple[int, ...]
     """Deadlines of the key before this version that it does not have after it."""
@@ -107,17 +108,21 @@ class _Cause:
 
     @cached_property
     def input(self) -> KeyInput:
-        return key_input(self.context, self.plan, self.operator, self.key)
+        return key_input(self.context, self.plan, self.at.operator, self.key)
 
     @cached_property
-    def fired(self) -> list[int]:
-        placed = self.context.job.operators.get(self.operator)
+    def fired(self) -> Fired:
+        if self.plan is None:
+            return Fired([])
+        if self.context.recorded is not None:
+            return fired_as_recorded(self.commit, self.at.recorded, sorted(self.ended), bool(self.plan.splits))
+        placed = self.context.job.operators.get(self.at.operator)
         clock = None if placed is None else placed.operator.clock
-        if placed is None or clock is None or self.plan is None:
-            return []
+        if placed is None or clock is None:
+            return Fired([])
         now = self.commit.batch_time_ms if clock == "batch" else placed.least(self.commit.watermarks)
         due = sorted(one for one in self.ended if now is not None and one <= now)
-        return [] if due and clock == "batch" and self.input.rows else due
+        return Fired([] if due and clock == "batch" and self.input.rows else due)
 
 
 @dataclass(frozen=True)
@@ -264,11 +269,9 @@ class _Reader:
 
     def shown(self, at: Located, raw: pa.Table) -> pa.Table:
         """Return rows as `state` shows them, without the key."""
-        job = self.context.job
-        table = raw if self.partial else finished(job, at.operator, at.recorded, raw)
-        placed = job.operators.get(at.operator)
-        windows = frozenset() if placed is None or len(at.columns.sub_key) else placed.operator.windows
-        names = [name for name in table.column_names if name not in {*_TIMES, *self.key.schema.names, *windows}]
+        table = raw if self.partial else finished(at.operator, at.recorded, raw)
+        first = () if len(at.columns.sub_key) else key_columns(at.operator, at.recorded, self.partial) or ()
+        names = [name for name in table.column_names if name not in {*_TIMES, *self.key.schema.names, *first}]
         return table.select(names or ["deadline"])
 
     def described(self, now: _Sight, before: _Sight | None) -> KeyVersion:
@@ -278,7 +281,7 @@ class _Reader:
         if commit is None:
             return KeyVersion(-1, None, value, INITIAL, {}, {})
         ended = () if before is None else tuple(_deadlines(self._timed(before)) - _deadlines(self._timed(now)))
-        cause = _Cause(self.context, commit, now.at.operator, self.key, ended)
+        cause = _Cause(self.context, commit, now.at, self.key, ended)
         is_oldest = before is None and self.oldest > 0
         code = {**commit.code, "functions": _functions(commit.code.get("functions", {}), now.at.operator)}
         return KeyVersion(

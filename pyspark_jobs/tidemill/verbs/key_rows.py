@@ -50,6 +50,9 @@ def key_input(context: Context, plan: Plan | None, operator: str, key: pa.Record
     placed = context.job.operators.get(operator)
     if plan is None or not plan.splits:
         return found
+    if context.recorded is not None:
+        found.unread.append("input rows are read by the pipeline's code, and the repository was opened without it")
+        return found
     if placed is None:
         found.unread.append(f"this code has no operator `{operator}`")
         return found

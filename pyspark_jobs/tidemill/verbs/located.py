@@ -36,7 +36,7 @@ def schemas_at(
     if commit is None or not commit.state:
         return recorded | context.declared(commit)
     if newest and operator not in recorded:
-        declared = {name: one for name, one in context.declared(commit).items() if name in context.job.operators}
+        declared = {name: one for name, one in context.declared(commit).items() if name in context.operators}
         return declared | recorded
     return recorded
 

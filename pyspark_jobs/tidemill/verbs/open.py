@@ -12,7 +12,7 @@ from typing import Any
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..names import check_name
-from ..pipeline.job import compile_job
+from ..pipeline.job import Job, compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log, log_of
@@ -36,19 +36,37 @@ def open_context(
     loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), search_paths())
     if not isinstance(loaded.pipeline, Pipeline):
         raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
+    options = checked_options(root, branch, storage_options, "open")
+    context = context_on(loaded, compile_job(loaded.pipeline), root, conf, options)
+    if branch != MAIN:
+        context = on_branch(context, branch)
+    _check_sinks(context)
+    return context
+
+
+def checked_options(
+    root: str, branch: str, storage_options: Mapping[str, Mapping[str, Any]] | None, verb: str
+) -> dict[str, Mapping[str, Any]]:
+    """Return the storage options; `InvalidInput` for a root, branch or option that is not valid."""
     if not root or not isinstance(root, str):
-        raise InvalidInput(f"open: root is {root!r}, expected a URI such as s3://bucket/prefix or a folder")
-    _without_secrets(root, "open: root")
+        raise InvalidInput(f"{verb}: root is {root!r}, expected a URI such as s3://bucket/prefix or a folder")
+    _without_secrets(root, f"{verb}: root")
     options = dict(storage_options or {})
     for section in options:
         if section not in _SECTIONS:
             raise unknown("section of storage_options", section, _SECTIONS)
     check_name(branch, "branch")
+    return options
+
+
+def context_on(
+    loaded: Loaded, job: Job, root: str, conf: Mapping[str, Any] | None, options: Mapping[str, Mapping[str, Any]]
+) -> Context:
+    """Return the context of `main` of a job's repository on a root."""
     settings, spark_conf = resolve(conf or {})
-    job = compile_job(loaded.pipeline)
     root_store = open_store(root, options.get("root"))
     store = root_store.at(job.pipeline)
-    context = Context(
+    return Context(
         pipeline=loaded.pipeline,
         job=job,
         root=root,
@@ -64,10 +82,6 @@ def open_context(
         modules=loaded.modules,
         paths=loaded.paths,
     )
-    if branch != MAIN:
-        context = on_branch(context, branch)
-    _check_sinks(context)
-    return context
 
 
 def on_branch(context: Context, name: str) -> Context:

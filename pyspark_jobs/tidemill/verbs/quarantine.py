@@ -27,6 +27,7 @@ from ..sources.rejects import quarantined
 from ..sources.requeued import rows_as
 from ..spelling import unknown
 from .read import commits_of, kept, quarantine
+from .recorded import refuse_without_code
 
 VERSION, ROW_ID = "_version", "_row_id"
 _PLACES = {
@@ -78,6 +79,7 @@ def shown(
 
 def export(context: Context, version: VersionSpec | None, source: str | None) -> pa.Table:
     """Return quarantined rows in the columns of an export: what each row is, and the columns of its source."""
+    refuse_without_code(context, "quarantine: an export, in the columns of the sources,")
     check_source(context, source)
     tables = unless_given_up(context, lambda: list(_exports(context, version, source)))
     try:
@@ -102,9 +104,9 @@ def _fixed_only(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def check_source(context: Context, source: str | None) -> None:
-    """Raise `InvalidInput` for a source that the code does not have."""
-    if source is not None and source not in context.job.sources:
-        raise unknown("source", source, context.job.sources)
+    """Raise `InvalidInput` for a source that the pipeline does not have."""
+    if source is not None and source not in context.sources:
+        raise unknown("source", source, context.sources)
 
 
 def exported_name(column: str) -> str:

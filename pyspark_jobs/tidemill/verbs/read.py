@@ -114,13 +114,13 @@ def state(
 
     The state columns of aggregates are their finished values, or with `partial` what the state keeps.
     """
-    only = next(iter(context.job.operators)) if len(context.job.operators) == 1 else None
+    only = next(iter(context.operators)) if len(context.operators) == 1 else None
     context, commit = resolve_version(context, version, as_of, only if operator is None else operator)
     at = located(context, commit, version is None and as_of is None, operator, variable)
     with kept(context, commit, at.operator):
         table = _state_rows(context, commit, at, keys)
     if not partial:
-        table = finished(context.job, at.operator, at.recorded, table)
+        table = finished(at.operator, at.recorded, table)
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
@@ -237,9 +237,14 @@ def commits_of(context: Context, version: VersionSpec | None) -> Iterator[Commit
 def sink_schema(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
     """Return the name and schema of a sink.
 
-    If this code no longer has the sink, the schema is that of the newest commit with the sink.
+    If the pipeline no longer has the sink, the schema is that of the newest commit with the sink.
     """
-    ours = {name: output.schema for name, output in context.job.outputs.items()}
+    ours = context.sinks
+    if context.recorded is not None and context.head() is None:
+        raise InvalidInput(
+            f"outputs: the repository `{context.store.uri}` has no version yet, so it does not know the sinks",
+            hint="run a batch first, or open the repository with the pipeline's code",
+        )
     if sink is None:
         if len(ours) == 1:
             return next(iter(ours.items()))
@@ -290,8 +295,8 @@ def decode_files(context: Context, commit: Commit, name: str, files: Sequence[Ou
 
 
 def sink_names(context: Context, commit: Commit | None) -> list[str]:
-    """Return the sinks of this code, and those of a version."""
-    return list(dict.fromkeys([*context.job.outputs, *(() if commit is None else commit.sinks)]))
+    """Return the sinks of the pipeline, and those of a version."""
+    return list(dict.fromkeys([*context.sinks, *(() if commit is None else commit.sinks)]))
 
 
 def quarantine(context: Context, version: VersionSpec | None, limit: int | None = None) -> pa.Table:

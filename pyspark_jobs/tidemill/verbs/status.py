@@ -139,6 +139,8 @@ def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None
     from ..driver.plan import Waiting, waiting
 
     context.initialised()
+    if context.recorded is not None:
+        return Waiting(now_ms()), "waiting files are not listed, because that needs the pipeline's code"
     try:
         return waiting(context, head), None
     except (InvalidInput, StoreUnavailable) as error:

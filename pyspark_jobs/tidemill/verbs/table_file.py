@@ -1,4 +1,4 @@
-"""Write a table of a comparison to a new file: Parquet, JSON lines or CSV."""
+"""Write a table that a verb returned to a new file: Parquet, JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None
         with place.open("xb") as file:
             file.write(data)
     except FileExistsError as error:
-        raise InvalidInput(
-            f"write `{place}`: the file exists", hint="choose another name, or delete the file"
-        ) from error
+        raise _exists(place) from error
     except OSError as error:
         raise InvalidInput(f"write `{place}`: {error.strerror}") from error
+
+
+def check_place(path: str | os.PathLike[str], format: str | None) -> None:
+    """Raise `InvalidInput` for a file that cannot be written: no known format, or a file that exists."""
+    checked_format(path, format)
+    if Path(path).exists():
+        raise _exists(Path(path))
 
 
 def checked_format(path: str | os.PathLike[str], format: str | None) -> str:
@@ -45,6 +50,10 @@ def checked_format(path: str | os.PathLike[str], format: str | None) -> str:
             hint="give a format, or a name that ends in .parquet, .json or .csv",
         )
     return found
+
+
+def _exists(place: Path) -> InvalidInput:
+    return InvalidInput(f"write `{place}`: the file exists", hint="choose another name, or delete the file")
 
 
 def _parquet(rows: pa.Table) -> bytes:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .batch.rewriting import Function
     from .driver.drain import Drained, Limits, OnProgress
     from .driver.migration import Functions
+    from .report.data import Report
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
     from .verbs.branch import BranchInfo
@@ -779,6 +780,38 @@ class Repository:
 
         for line in explain(self.context, operator, None if key is ... else key, key is not ...):
             print(line)  # noqa: T201
+
+    def report(
+        self,
+        commits: int = 500,
+        diff: tuple[int | str, int | str] | bool | None = None,
+        keys: Sequence[tuple[str | None, Any]] = (),
+    ) -> Report:
+        """Return what the page of `tidemill report` shows, as a dataclass of plain values; `as_dict()` is JSON.
+
+        It has the head, watermarks and their lag, the state of each operator, branches and tags, the newest `commits`
+        with their counts and durations, a few late and quarantined rows, and `problems`, which says what could not be
+        read. Sources are not listed, so `outstanding_files` is what the newest commit knows.
+
+        `diff`: two versions to compare, as in `diff`. By default they are the open branch, or else the newest one, and
+        the branch from which it starts; False for no diff. `keys`: pairs of operator and key, whose state and history
+        are looked up; the operator may be None if there is only one.
+
+        `tidemill.report.page.page(report)` returns the HTML. The call writes nothing. `InvalidInput` for an unknown
+        version or operator, or a key that does not fit.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("reported")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> t = tm.testing.Tester(p)
+        >>> _ = t.batch([("hello",), ("world",), ("hello",)])
+        >>> found = t.repository.report(keys=[("count", "hello")])
+        >>> found.head.rows, found.operators[0].rows, found.look_ups[0].state[0]["n"]
+        (3, 2, 2)
+        """
+        from .report.collect import Asked, collect
+
+        return collect(self.context, Asked(commits, diff, keys))
 
     def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
         """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.

@@ -21,8 +21,8 @@ from typing import Any
 MISSING = "no Chromium: install Chromium, for example `apt-get install chromium`, or name it in TIDEMILL_CHROMIUM"
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--font-render-hinting=none",
     "--remote-debugging-pipe",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """One page of a Chromium. `requests` has the URLs that it asked for, `messages` its console, `errors` its failures."""
+    """One page of a Chromium. `requests` has the URLs that it asked for; `messages` and `errors` what it reported."""
 
     def __init__(self) -> None:
         command = chromium()

@@ -26,7 +26,9 @@ COMMITS = 500
 
 @click.command(short_help="Write a page that shows the commits, charts, lag, late rows and branches.")
 @target_options
-@click.option("--html", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Write the page to this new file.")
+@click.option(
+    "--html", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Write the page to this new file."
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--commits", type=click.IntRange(min=1), default=COMMITS, show_default=True, metavar="N",
               help="Show the newest N commits; other branches together as many again.")  # fmt: skip

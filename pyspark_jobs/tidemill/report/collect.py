@@ -22,7 +22,7 @@ from ..protocol.refs import Refs
 from ..protocol.retained import first_kept, floor, seen_floor
 from ..verbs.at import branch_name
 from ..verbs.branch import BranchInfo, branches
-from .data import BranchLine, LookUp, OperatorState, Point, Report, Watermark
+from .data import BranchLine, LookUp, OperatorState, Report, Watermark
 from .graph import graph_of
 from .points import Names, point_of
 from .samples import diff_of, fork_of, late_rows, look_up, quarantined_rows

@@ -49,7 +49,7 @@ def scripts() -> str:
     """Return the scripts: they define `TidemillReport.render(element, data)`, which shows a report in an element."""
     parts = "\n".join(_asset(name) for name in SCRIPTS)
     notice = f"/*\nuPlot, inlined below:\n\n{_asset('uPlot.LICENSE')}\n*/"
-    return f"{notice}\n{_asset(LIBRARY)}\n(function () {{\n\"use strict\";\n{parts}\n}})();"
+    return f'{notice}\n{_asset(LIBRARY)}\n(function () {{\n"use strict";\n{parts}\n}})();'
 
 
 @functools.cache

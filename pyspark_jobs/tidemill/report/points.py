@@ -66,9 +66,7 @@ def point_of(commit: Commit, names: Names, undone: bool) -> Point:
         promoted=names.parent(commit.promoted),
         replays=None if commit.replays is None else names.label(commit.replays.branch, commit.replays.version),
         tags=tuple(
-            name
-            for name, one in names.tags.items()
-            if (one.branch, one.version) == (commit.branch, commit.version)
+            name for name, one in names.tags.items() if (one.branch, one.version) == (commit.branch, commit.version)
         ),
         failures={name: shown(one.failure) for name, one in commit.operators.items() if one.failure},
         airflow=dict(commit.airflow),

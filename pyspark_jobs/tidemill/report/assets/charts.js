@@ -11,7 +11,7 @@ function chart(options, sync) {
   const place = h("div", { class: "plot" });
   const figure = h("figure", { class: "chart", role: "group", "aria-label": summary(options) },
     h("figcaption", null, options.title, options.unit ? h("span", { class: "unit" }, ` (${options.unit})`) : null),
-    values, place);
+    place, values);
   let plot = null;
 
   function legend(index) {

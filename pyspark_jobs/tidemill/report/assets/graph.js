@@ -48,9 +48,9 @@ function commitGraph(data, select) {
     const from = byLabel.get(first.parent);
     const start = from && laneOf.has(from.branch) ? columnOf(from.version) : null;
     if (!start || from.branch === first.branch) return;
-    const a = y(laneOf.get(from.branch)), b = y(lane), bend = Math.min(start.x + 20, column.x);
+    const a = y(laneOf.get(from.branch)), b = y(lane), bend = Math.min(start.x + 36, column.x);
     edges.append(svg("path", { class: `lane color${lane % 8}`,
-      d: `M${start.x} ${a}C${bend} ${a} ${start.x} ${b} ${bend} ${b}H${column.x}` }));
+      d: `M${start.x} ${a}C${bend} ${a} ${start.x + 4} ${b} ${bend} ${b}H${column.x}` }));
   }
 
   /** An arrow to a commit from the one whose state it takes. */

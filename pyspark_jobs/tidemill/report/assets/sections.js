@@ -14,11 +14,11 @@ function facts(data) {
         one.time_ms === null ? "no event yet"
           : `lag: ${spanText(one.behind_batch_time_ms)} at the batch time, ${spanText(one.behind_now_ms)} now`]);
     }
-    items.push(["Waiting at the newest batch", countOf(head.outstanding_files, "file"),
-      head.oldest_waiting_ms === null ? "as of its plan" : `oldest arrived ${spanText(Math.max(0, head.batch_time_ms - head.oldest_waiting_ms))} before the batch time`]);
+    items.push(["Waiting files", countOf(head.outstanding_files, "file"),
+      head.oldest_waiting_ms === null ? "when the head was planned" : `oldest arrived ${spanText(Math.max(0, head.batch_time_ms - head.oldest_waiting_ms))} before the batch time`]);
     items.push(["State", countOf(rows, "row"), `${bytesText(bytes)} stored, ${countOf(data.operators.length, "operator")}`]);
   }
-  for (const [clock, time] of Object.entries(data.next_deadline_ms)) items.push(["Next deadline", timeText(time), clock]);
+  for (const [clock, time] of Object.entries(data.next_deadline_ms)) items.push(["Next deadline", timeText(time), clock === "batch" ? "in batch time" : `in event time, ${clock.replace(/^event\//, "")}`]);
   return h("dl", { class: "facts" }, items.map(([name, value, more]) =>
     h("div", null, h("dt", null, name), h("dd", null, value, h("small", null, more)))));
 }
@@ -104,13 +104,13 @@ function charts(data, sync) {
   }
   made.push(chart({ ...shared, title: "Late and quarantined rows", bars, fill: true, stack: true, whole: true,
     series: [of("late, not applied", 1, (one) => one.late_rows), of("late, applied", 3, (one) => one.kept_late_rows),
-      of("quarantined", 7, (one) => one.quarantined_rows)].filter((one, at) => at !== 1 || one.values.some((v) => v)),
+      of("quarantined", 6, (one) => one.quarantined_rows)].filter((one, at) => at !== 1 || one.values.some((v) => v)),
     value: count }, sync));
   const marks = [...new Set(commits.flatMap((one) => Object.keys(one.watermarks)))].slice(0, 7);
   if (marks.length) {
     const lag = scaled(SPANS, marks.map((name, at) => of(marks.length > 1 ? name : "", at + 1,
       (one) => (one.watermarks[name] === null || one.watermarks[name] === undefined ? null : one.batch_time_ms - one.watermarks[name]), true)));
-    made.push(chart({ ...shared, title: "Watermark lag behind the batch time", unit: lag.unit, series: lag.series,
+    made.push(chart({ ...shared, title: "Watermark lag", unit: lag.unit, series: lag.series,
       value: (v) => spanText(v * lag.factor) }, sync));
   }
   made.push(chart({ ...shared, title: `Batch time${marks.length ? " and watermark" : ""}`, unit: "UTC", yTime: true,
@@ -126,8 +126,8 @@ function charts(data, sync) {
     made.push(chart({ ...shared, title: "Stored bytes of state", unit: bytes.unit, series: bytes.series,
       value: (v) => bytesText(Math.round(v * bytes.factor)) }, sync));
   }
-  made.push(chart({ ...shared, title: "Files waiting when a batch was planned", bars, fill: true, whole: true,
-    series: [of("", 6, (one) => one.outstanding_files)], value: count }, sync));
+  made.push(chart({ ...shared, title: "Waiting files", bars, fill: true, whole: true,
+    series: [of("", 2, (one) => one.outstanding_files)], value: count }, sync));
   return h("div", { class: "charts" }, made);
 }
 

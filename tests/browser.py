@@ -12,6 +12,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,11 +23,20 @@ MISSING = "no Chromium: install Chromium, for example `apt-get install chromium`
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-default-apps", "--disable-extensions",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--font-render-hinting=none",
     "--remote-debugging-pipe",
 )  # fmt: skip
 TIMEOUT_S = 20.0
+_AS_3_AND_4 = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+"""Starts a command with two pipes as its file descriptors 3 and 4, where the protocol expects them."""
 
 
 def chromium() -> str | None:
@@ -45,7 +55,7 @@ class Browser:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}', command, *FLAGS,
+            [sys.executable, "-I", "-S", "-c", _AS_3_AND_4, str(to_browser), str(from_browser), command, *FLAGS,
              f"--user-data-dir={self._profile.name}", "about:blank"],
             pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -55,7 +65,7 @@ class Browser:
         self.requests: list[str] = []
         self.messages: list[str] = []
         self.errors: list[str] = []
-        self._loaded = False
+        self._loaded, self._runs_scripts = False, True
         pages = [one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page"]
         attached = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)
         self._session = attached["sessionId"]
@@ -93,7 +103,8 @@ class Browser:
         end = time.monotonic() + TIMEOUT_S
         while not self._loaded:
             self._event(end)
-        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        if self._runs_scripts:
+            self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression; a promise is awaited. An exception fails."""
@@ -131,6 +142,7 @@ class Browser:
     def without_scripts(self) -> None:
         """Let pages that are opened from now on run no script."""
         self.call("Emulation.setScriptExecutionDisabled", value=True)
+        self._runs_scripts = False
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the DevTools protocol, and return its result."""

@@ -33,9 +33,9 @@ function chart(options, sync) {
       legend: { show: false },
       cursor: { sync: { key: sync.key }, drag: { x: true, y: false }, points: { size: 7 } },
       hooks: { setCursor: [(one) => legend(one.cursor.idx)] },
-      scales: { x: { time: false, range: within(options) }, y: { range: options.yTime ? null : fromZero } },
+      scales: { x: { time: false, range: within(options) }, y: { range: options.yTime ? around : fromZero } },
       axes: [
-        axis(color, { size: 32, space: 60, incrs: whole(), values: (_, at) => at.map((one) => trimmed(one)) }),
+        axis(color, { size: 26, space: 60, incrs: whole(), values: (_, at) => at.map((one) => trimmed(one)) }),
         axis(color, {
           size: options.yTime ? 88 : 54, space: 34,
           values: (_, at) => at.map((one) => (options.yTime ? dayText(one, at) : brief(one))),
@@ -76,6 +76,13 @@ function fromZero(_, least, most) {
   if (least === null || least === undefined) return [0, 1];
   const low = Math.min(0, least), high = Math.max(most, 0);
   return high === low ? [low, low + 1] : [low < 0 ? low * 1.08 : 0, high * 1.08];
+}
+
+/** A scale of times, with room above and below. */
+function around(_, least, most) {
+  if (least === null || least === undefined) return [0, 1];
+  const room = Math.max((most - least) * 0.05, 30000);
+  return [least - room, most + room];
 }
 
 function whole() {

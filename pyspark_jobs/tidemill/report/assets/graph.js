@@ -1,6 +1,6 @@
 // The graph of commits: a lane for each branch, versions left to right.
 
-const LANE = 74, TOP = 40, LEFT = 12, ALONE = 40, RUN = 76, RADIUS = 7;
+const LANE = 74, LEFT = 12, ALONE = 40, RUN = 76, RADIUS = 7;
 
 /** Make the graph. `select(points)` is called with the commits that the reader chose. */
 function commitGraph(data, select) {
@@ -8,6 +8,7 @@ function commitGraph(data, select) {
   const byLabel = new Map(points.map((one) => [one.label, one]));
   const lanes = data.graph.lanes, cells = data.graph.cells;
   const lanesWidth = Math.min(Math.max(...lanes.map((one) => one.length), 4), 18) * 7.5 + 22;
+  const top = points.some((one) => one.tags.length || one.restores) ? 40 : 8;
   const columns = [];
   let x = LEFT;
   for (const [first, last] of cells) {
@@ -15,8 +16,8 @@ function commitGraph(data, select) {
     columns.push({ first, last, x: x + width / 2 });
     x += width;
   }
-  const width = x + 16, height = TOP + lanes.length * LANE;
-  const y = (lane) => TOP + lane * LANE + 20;
+  const width = x + 16, height = top + lanes.length * LANE;
+  const y = (lane) => top + lane * LANE + 20;
   const columnOf = (version) => columns.find((one) => one.first <= version && version <= one.last);
   const laneOf = new Map(lanes.map((name, number) => [name, number]));
   const edges = svg("g", { class: "edges", fill: "none" }), marks = svg("g");

@@ -24,7 +24,8 @@ function render(element, data) {
           keyItem("pill", "a run of batches"), keyItem("grey", "undone"), "Choose a commit to see its details."),
         hidden ? note(`${countOf(hidden, "older branch", "older branches")} not shown.`) : null,
         data.dropped.length ? note(`Dropped branches: ${data.dropped.join(", ")}.`) : null, panel),
-      section("charts", `Last ${countOf(data.commits.length, "commit")} of ${data.branch}`, charts(data, sync)));
+      section("charts", `Charts of ${countOf(data.commits.length, "commit")} of ${data.branch}`, charts(data, sync),
+        note("Drag over a chart to zoom in; double-click to see all versions again.")));
   }
   if (data.operators.length) root.append(section("state", "State", operators(data)));
   if (data.commits.length) root.append(section("late", "Late and quarantined rows", lateAndQuarantined(data)));

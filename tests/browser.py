@@ -129,13 +129,14 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
-    def picture(self, selector: str | None = None) -> bytes:
-        """Return a PNG of the whole page, or of one element."""
+    def picture(self, selector: str | None = None, last: float | None = None) -> bytes:
+        """Return a PNG of the whole page, of the page down to `last`, or of one element."""
         of = "document.documentElement" if selector is None else f"document.querySelector({json.dumps(selector)})"
         box = self.evaluate(
             f"(() => {{ const box = {of}.getBoundingClientRect();"
             "return { x: box.x + scrollX, y: box.y + scrollY, width: box.width, height: box.height }; })()"
         )
+        box["height"] = box["height"] if last is None else last
         found = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={**box, "scale": 1})
         return base64.b64decode(found["data"])
 

@@ -1,9 +1,9 @@
 // Line and bar charts over versions, drawn by uPlot. All charts of a report share the cursor.
 
 /**
- * Make a chart. `options`: title, unit (a text behind the title), series, x (the versions), bars, stack, yTime,
- * value(number) for the legend, and xText(index), which says what is at a place. A series is {name, values, color};
- * color is the number of a colour.
+ * Make a chart. `options`: title, unit (a text behind the title), series, x (the versions), bars, fill, stack, stepped,
+ * whole (only whole numbers on the axis), yTime (times on the axis), value(number) for the legend, and xText(index),
+ * which says what is at a place. A series is {name, values, color}; color is the number of a colour.
  */
 function chart(options, sync) {
   const plotted = options.stack ? stacked(options.series) : options.series;
@@ -45,7 +45,8 @@ function chart(options, sync) {
       series: [{}, ...plotted.map((one) => ({
         label: one.name || options.title, stroke: color(`--color${one.color}`), width: 2,
         fill: options.bars || options.fill ? `${color(`--color${one.color}`)}${options.bars ? "" : "22"}` : undefined,
-        paths: options.bars ? uPlot.paths.bars({ size: [0.7, 28, 1] }) : undefined,
+        paths: options.bars ? uPlot.paths.bars({ size: [0.7, 28, 1] })
+          : options.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
         points: { show: options.bars ? false : options.x.length < 2 ? true : undefined, size: 5 },
         ...(options.bars ? { width: 0 } : {}),
       }))],

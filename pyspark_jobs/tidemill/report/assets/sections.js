@@ -5,7 +5,7 @@ function facts(data) {
   const bytes = data.operators.reduce((sum, one) => sum + one.bytes, 0);
   const rows = data.operators.reduce((sum, one) => sum + one.rows, 0);
   const items = [
-    ["Head", head ? `version ${head.version}` : "no batch yet", head ? `${head.kind}, committed ${timeText(head.committed_ms)}` : "run the pipeline to make version 0"],
+    ["Head", head ? `version ${head.version}` : "no batch yet", head ? `${head.kind}, committed ${spanText(data.made_ms - head.committed_ms)} before this report` : "run the pipeline to make version 0"],
   ];
   if (head) {
     items.push(["Batch time", timeText(head.batch_time_ms), `${spanText(data.made_ms - head.batch_time_ms)} before this report`]);
@@ -213,8 +213,9 @@ function lookUp(one, sync) {
     ? h("pre", { class: "value" }, one.state.map((row) => JSON.stringify(row)).join("\n"))
     : note("This key has no state now.");
   const series = versions.length > 1 ? numbersOf(versions) : [];
-  const drawn = !series.length ? null : h("div", { class: "charts" }, chart({ title: "Value by version", x, series,
-    xText: (at) => `version ${x[at]}`, value: (v) => v.toLocaleString("en-US", { maximumFractionDigits: 6 }) }, sync));
+  const drawn = !series.length ? null : h("div", { class: "charts" }, series.map((one) => chart({
+    title: one.name ? `${one.name} by version` : "Value by version", x, series: [{ ...one, name: "" }], stepped: true,
+    xText: (at) => `version ${x[at]}`, value: (v) => v.toLocaleString("en-US", { maximumFractionDigits: 6 }) }, sync)));
   const left = one.changes - versions.length;
   const listed = table([
     { name: "version", number: true, cell: (version) => version.version },
@@ -230,7 +231,7 @@ function lookUp(one, sync) {
     versions.length ? listed : null);
 }
 
-/** The numbers in the values of a key, by field: up to four series. */
+/** The numbers in the values of a key, by field: up to six. */
 function numbersOf(versions) {
   const fields = new Map();
   versions.forEach((version, at) => {
@@ -243,5 +244,5 @@ function numbersOf(versions) {
       fields.get(name)[at] = number;
     }
   });
-  return [...fields].slice(0, 4).map(([name, values], color) => ({ name, values, color }));
+  return [...fields].slice(0, 6).map(([name, values]) => ({ name, values, color: 0 }));
 }

@@ -134,7 +134,10 @@ function chartGroup(key) {
   let width = 0, waiting = 0;
   return {
     key, charts, redraw,
-    watch(element) {
+    /** Draw now, and again whenever the width of the element changes. */
+    start(element) {
+      width = element.clientWidth;
+      redraw();
       new ResizeObserver(() => {
         if (element.clientWidth === width) return;
         width = element.clientWidth;

@@ -40,8 +40,7 @@ function render(element, data) {
   }
   root.append(h("footer", null, `Made by Tidemill ${data.tidemill}. Times are UTC. Charts by uPlot (MIT licence).`));
   element.replaceChildren(root);
-  sync.redraw();
-  sync.watch(root);
+  sync.start(root);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sync.redraw);
   if (graph) graph.start();
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,23 @@ def test_data_cannot_become_markup(tmp_path: Path) -> None:
     assert "\u2028" not in text.partition('id="tidemill-data"')[2] and "alert(1)" in text
     data = json_of(text)
     assert data["look_ups"][0]["key"] == EVIL and data["commits"][1]["reason"].startswith(EVIL)
+
+
+def test_values_are_exact_in_javascript_and_have_a_bounded_size() -> None:
+    p = tm.Pipeline("odd")
+    rows = p.read(tm.Rows("k string, big long, d decimal(20,3), x double"))
+    rows.groupBy("k").agg(big=tm.max("big"), d=tm.sum("d"), x=tm.max("x"), name="sums")
+    tester = tm.testing.Tester(p)
+    lines, long = "a\u2028b\x85c\r\n", "x" * 10_000
+    tester.batch(
+        [(lines, 2**62, Decimal("12345678901234567.123"), float("nan")), (None, -5, None, 0.1), (long, 1, None, None)]
+    )
+    found = tester.repository.report(keys=[("sums", lines), ("sums", None), ("sums", long)])
+    first, second, third = (one.state[0] for one in found.look_ups)
+    assert (first["k"], first["big"], first["d"], first["x"]) == (lines, str(2**62), "12345678901234567.123", "NaN")
+    assert (second["big"], second["x"], "k" in second) == (-5, 0.1, False)
+    assert len(third["k"]) == 301 and found.look_ups[2].key == third["k"]
+    assert json_of(page(found))["look_ups"][0]["key"] == lines
 
 
 def test_the_page_forbids_requests_and_allows_only_its_own_scripts(tmp_path: Path) -> None:

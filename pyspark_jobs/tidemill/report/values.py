@@ -6,6 +6,7 @@ INVARIANT: the size of a value in a report has a bound, whatever the size of the
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..sinks import json_text
@@ -41,5 +42,18 @@ def shown(value: Any, depth: int = 0) -> Any:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a table for JSON. Columns that are null are left out of a row."""
-    return [shown(json.loads(line)) for line in json_text.encode(table).decode().splitlines()]
+    """Return the rows of a table for JSON. Columns that are null are left out of a row.
+
+    The lines are split as bytes, because a text may have line ends that only Unicode knows.
+    """
+    return [shown(json.loads(line, parse_float=_exact)) for line in json_text.encode(table).splitlines()]
+
+
+def _exact(text: str) -> float | str:
+    """Return a number with a fraction as a float, or as text if a float would round it.
+
+    >>> _exact("0.1"), _exact("12345678901234567.123")
+    (0.1, '12345678901234567.123')
+    """
+    number = float(text)
+    return number if Decimal(repr(number)) == Decimal(text) else text

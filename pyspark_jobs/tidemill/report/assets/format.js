@@ -11,9 +11,10 @@ function countOf(value, what, many) {
   return `${count(value)} ${value === 1 ? what : many || what + "s"}`;
 }
 
-/** A number in few characters, for axes: 1.2k, 3M. */
+/** A number in few characters, for axes: 1.2k, 3M, 4.6e+18. */
 function brief(value) {
   const size = Math.abs(value);
+  if (size >= 1e15) return value.toExponential(1);
   for (const [unit, factor] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
     if (size >= factor) return `${trimmed(value / factor)}${unit}`;
   }

@@ -34,7 +34,7 @@ demo: build ## run the demo on local Spark: a year of real flights
 docs: build ## build the documentation site, in build/site; a dead link fails
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --strict
 
-pictures: setup ## draw docs/pictures/*.svg from the sources beside them
+pictures: setup ## draw docs/pictures/*.svg from the sources beside them, and photograph the report if there is a Chromium
 	@$(PYTHON_BIN)/python docs/pictures/make.py
 
 fmt: setup ## format Python and Rust

@@ -1,5 +1,6 @@
 """Draw the pictures: `make pictures`, or `python docs/pictures/make.py`.
 
+`report/` has the makers of the pictures of `tidemill report`, which need a Chromium; without one they stay as they are.
 Each `<name>.py` beside this file has a function `draw()` that returns a `Picture`, and becomes `<name>.svg` (`_` in the
 name of a source is `-` in that of its picture). The checksum of the sources is in the picture.
 """
@@ -40,3 +41,4 @@ def drawn(source: Path) -> str:
 if __name__ == "__main__":
     for path in sources():
         picture_of(path).write_text(drawn(path), "utf-8")
+    runpy.run_path(str(HERE / "report" / "photograph.py"), run_name="__main__")

@@ -18,6 +18,7 @@ from .verbs import read as reading
 from .verbs.recorded import as_recorded, recorded_context
 
 if TYPE_CHECKING:
+    from .report.data import Report
     from .verbs.branch import BranchInfo
     from .verbs.diff import DiffReport
     from .verbs.diff_outputs import OutputDiff
@@ -318,6 +319,38 @@ class Reader:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._context.store.uri!r}, branch={self._context.branch!r})"
+
+    def report(
+        self,
+        commits: int = 500,
+        diff: tuple[int | str, int | str] | bool | None = None,
+        keys: Sequence[tuple[str | None, Any]] = (),
+    ) -> Report:
+        """Return what the page of `tidemill report` shows, as a dataclass of plain values; `as_dict()` is JSON.
+
+        It has the head, watermarks and their lag, the state of each operator, branches and tags, the newest `commits`
+        with their counts and durations, a few late and quarantined rows, and `problems`, which says what could not be
+        read. Sources are not listed, so `outstanding_files` is what the newest commit knows.
+
+        `diff`: two versions to compare, as in `diff`. By default they are the open branch, or else the newest one, and
+        the branch from which it starts; False for no diff. `keys`: pairs of operator and key, whose state and history
+        are looked up; the operator may be None if there is only one.
+
+        `tidemill.report.page.page(report)` returns the HTML. The call writes nothing. `InvalidInput` for an unknown
+        version or operator, or a key that does not fit.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("reported")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> t = tm.testing.Tester(p)
+        >>> _ = t.batch([("hello",), ("world",), ("hello",)])
+        >>> found = t.repository.report(keys=[("count", "hello")])
+        >>> found.head.rows, found.operators[0].rows, found.look_ups[0].state[0]["n"]
+        (3, 2, 2)
+        """
+        from .report.collect import Asked, collect
+
+        return collect(self.context, Asked(commits, diff, keys))
 
 
 def read(

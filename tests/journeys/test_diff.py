@@ -487,3 +487,13 @@ def test_the_commands_show_counts_examples_files_and_histories(
     said("diff", "0", "1", "-o", "x.csv", status=2)
     said("diff", "0", "1", "--operator", "counts", "-o", "found.parquet", status=1)
     said("diff", "0", "1", "--operator", "counts", "-o", "found.txt", status=1)
+
+
+def test_rows_in_json_may_have_line_ends_of_unicode(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("a\u2028b\x85c,1\n")
+    (tmp_path / "shop.py").write_text(PIPELINE)
+    run(opened(tmp_path))
+    at = [f"{tmp_path}/shop.py:p", "--root", f"{tmp_path}/root", "--json"]
+    assert main(["diff", *at, "--operator", "counts", "--", "-1", "0"]) == 0
+    assert json.loads(capfd.readouterr().out)["rows"] == [{"k": "a\u2028b\x85c", "after": {"n": 1}}]

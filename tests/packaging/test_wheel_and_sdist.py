@@ -58,6 +58,12 @@ def test_wheel_holds_stub_marker_licence_and_one_native_module(members: list[str
     assert [name for name in members if name.endswith(".so")] == ["tidemill/_native.abi3.so"]
 
 
+def test_wheel_holds_the_page_of_the_report_and_its_chart_library(wheel: Path, members: list[str]) -> None:
+    assets = ROOT / "pyspark_jobs/tidemill/report/assets"
+    assert {f"tidemill/report/assets/{path.name}" for path in assets.iterdir()} <= set(members)
+    assert "The MIT License" in text(wheel, "uPlot.LICENSE")
+
+
 def test_wheel_runs_on_every_python_from_3_11(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
 

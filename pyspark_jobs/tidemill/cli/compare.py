@@ -265,4 +265,4 @@ def _lines(found: StateDiff | OutputDiff) -> list[str]:
 def _as_json(rows: pa.Table) -> Sequence[Any]:
     from ..sinks.json_text import encode
 
-    return [json.loads(line) for line in encode(rows).decode().splitlines()]
+    return [json.loads(line) for line in encode(rows).splitlines()]

@@ -22,6 +22,7 @@ from . import (
     publish,
     read,
     replay,
+    report,
     requeue,
     rewind,
     run,
@@ -78,7 +79,7 @@ CORRECTIONS = (
 NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
 TRIES = (replay.replay, replay.promote)
 READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
-COMPARES = (compare.diff, compare.changes, compare.history, compare.explain)
+COMPARES = (compare.diff, compare.changes, compare.history, compare.explain, report.report)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *COMPARES, *REST):
     tidemill.add_command(command)

@@ -38,6 +38,7 @@ COMMANDS = (
     "quarantine",
     "replan",
     "replay",
+    "report",
     "requeue",
     "reset",
     "rewind",

@@ -1,0 +1,3 @@
+TidemillReport.render(
+  document.getElementById("report"),
+  JSON.parse(document.getElementById("tidemill-data").textContent));

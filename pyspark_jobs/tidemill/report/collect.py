@@ -1,0 +1,194 @@
+"""Collects the data of a report. Read only, and only from the root: sources and sinks are not listed.
+
+INVARIANT: the number of requests has a bound: `commits` for the branch, as many again for the other branches together,
+and what the diff and the look-ups need. A damaged record becomes a problem of the report and does not hide the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..clock import now_ms
+from ..driver.context import Context, version_of_tidemill
+from ..driver.identity import warn_if_moved
+from ..errors import CorruptState, InvalidInput
+from ..protocol.history import is_effective
+from ..protocol.log import Log, log_of
+from ..protocol.records import Commit
+from ..protocol.refs import Refs
+from ..protocol.retained import first_kept, floor, seen_floor
+from ..verbs.at import branch_name
+from ..verbs.branch import BranchInfo, branches
+from .data import BranchLine, LookUp, OperatorState, Report, Watermark
+from .graph import graph_of
+from .points import Names, point_of
+from .samples import diff_of, fork_of, late_rows, look_up, quarantined_rows
+
+COMMITS = 500
+READERS = 16
+MOST_BRANCHES = 12
+"""How many branches the graph shows: the newest, and always the one that is open."""
+MOST_PROBLEMS = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of a report.
+
+    `diff`: two versions, or None for the open branch, or else the newest one, compared with the branch from which it
+    starts; False for no diff. `keys` are pairs of operator (or None for the only one) and key.
+    """
+
+    commits: int = COMMITS
+    diff: tuple[int | str, int | str] | bool | None = None
+    keys: Sequence[tuple[str | None, Any]] = ()
+
+    def check(self) -> None:
+        """Raise `InvalidInput` for arguments that do not fit."""
+        if isinstance(self.commits, bool) or not isinstance(self.commits, int) or self.commits < 1:
+            raise InvalidInput(f"report: commits={self.commits!r}, expected a whole number of at least 1")
+        if isinstance(self.diff, bool | None):
+            ok = self.diff is not True
+        else:
+            ok = isinstance(self.diff, tuple | list) and len(self.diff) == 2
+        if not ok:
+            raise InvalidInput(f"report: diff={self.diff!r}, expected two versions, False or None")
+        if isinstance(self.keys, str) or not all(isinstance(one, tuple) and len(one) == 2 for one in self.keys):
+            raise InvalidInput(f"report: keys={self.keys!r}, expected pairs of an operator and a key")
+
+
+@dataclass
+class Problems:
+    """What could not be read, in words."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, error: CorruptState | InvalidInput) -> None:
+        """Note an error, once."""
+        if str(error) not in self.found:
+            self.found.append(str(error))
+
+    def shown(self) -> list[str]:
+        """Return the first problems, and how many more there are."""
+        rest = len(self.found) - MOST_PROBLEMS
+        return self.found[:MOST_PROBLEMS] + ([f"and {rest:,} more; `tidemill verify` lists them"] if rest > 0 else [])
+
+
+def collect(context: Context, asked: Asked) -> Report:
+    """Return the report of a branch. `InvalidInput` if the repository has not been initialised, or for an argument."""
+    asked.check()
+    warn_if_moved(context)
+    problems, head = Problems(), context.head()
+    known = branches(context)
+    refs = context.initialised()
+    names = Names({one.id: one.name for one in known}, refs.tags)
+    open_branch = branch_name(context, context.branch)
+    look_ups = [_look_up(context, head, operator, key) for operator, key in asked.keys]
+    commits = list(_newest(context, refs, head, asked.commits, problems))
+    shown = _branches(known, open_branch)
+    others = [
+        (commit, heads)
+        for commit, heads in _of_others(context, refs, known, shown, asked.commits, problems)
+        if (commit.branch, commit.version) not in {(one.branch, one.version) for one in commits}
+    ]
+    points = [point_of(one, names, head is None or not is_effective(head, one.version)) for one in commits]
+    rest = [point_of(one, names, not is_effective(newest, one.version)) for one, newest in others]
+    lines = [BranchLine(one.name, fork_of(one), one.head, one.name in shown) for one in known]
+    made = now_ms()
+    return Report(
+        tidemill=version_of_tidemill(),
+        pipeline=context.job.pipeline,
+        uri=context.store.uri,
+        branch=open_branch,
+        made_ms=made,
+        time_zone=context.job.time_zone,
+        head=None if head is None else point_of(head, names, False),
+        watermarks=_watermarks(head, made),
+        next_deadline_ms={} if head is None else dict(head.next_deadline),
+        published_through=-1 if head is None else head.published_through,
+        kept_from=max(seen_floor(refs, context.branch).highest, 0),
+        tags={name: names.label(one.branch, one.version) for name, one in sorted(refs.tags.items())},
+        operators=_operators(context, head),
+        branches=lines,
+        dropped=list(refs.dropped),
+        commits=points,
+        others=rest,
+        graph=graph_of([*points, *rest], lines),
+        late=late_rows(commits, names),
+        quarantined=quarantined_rows(context, commits, problems),
+        diff=diff_of(context, known, asked.diff, problems),
+        look_ups=look_ups,
+        problems=problems.shown(),
+    )
+
+
+def _look_up(context: Context, head: Commit | None, operator: str | None, key: Any) -> LookUp:
+    from ..verbs.located import operator_in, schemas_at
+
+    return look_up(context, operator_in(operator, schemas_at(context, head, True, operator)), key)
+
+
+def _newest(context: Context, refs: Refs, head: Commit | None, most: int, problems: Problems) -> Iterator[Commit]:
+    """Yield the newest commits of the open branch that are kept, oldest first."""
+    if head is not None:
+        first = max(first_kept(seen_floor(refs, context.branch)), head.version + 1 - most)
+        yield from _read(context.log, range(first, head.version + 1), problems)
+
+
+def _branches(known: Sequence[BranchInfo], open_branch: str) -> set[str]:
+    """Return the branches that the graph shows: `main`, the open one, and the newest."""
+    newest = [one.name for one in known[1:]][-(MOST_BRANCHES - 2) :]
+    return {known[0].name, open_branch, *newest}
+
+
+def _of_others(
+    context: Context, refs: Refs, known: Sequence[BranchInfo], shown: set[str], most: int, problems: Problems
+) -> Iterator[tuple[Commit, Commit]]:
+    """Yield the newest commits of the other branches, each with the head of its branch."""
+    others = [one for one in known if one.id != context.branch and one.name in shown]
+    share = max(most // max(len(others), 1), 1)
+    for one in others:
+        log = log_of(context.store, refs, one.id)
+        head = log.head()
+        if head is not None and head.branch == one.id:
+            first = max(log.first, first_kept(floor(refs, one.id)), head.version + 1 - share)
+            yield from ((found, head) for found in _read(log, range(first, head.version + 1), problems))
+
+
+def _read(log: Log, versions: Sequence[int], problems: Problems) -> Iterator[Commit]:
+    """Yield the commits of versions, read by several threads. One that is damaged is a problem."""
+
+    def read(version: int) -> Commit | CorruptState:
+        try:
+            return log.commit(version)
+        except CorruptState as error:
+            return error
+
+    with ThreadPoolExecutor(READERS, "tidemill-report") as pool:
+        for found in pool.map(read, versions):
+            if isinstance(found, CorruptState):
+                problems.add(found)
+            else:
+                yield found
+
+
+def _watermarks(head: Commit | None, made_ms: int) -> list[Watermark]:
+    found = []
+    for name, value in sorted(({} if head is None else head.watermarks).items()):
+        assert head is not None
+        is_set = value != 0
+        behind = (head.batch_time_ms - value, made_ms - value) if is_set else (None, None)
+        found.append(Watermark(name, value if is_set else None, *behind))
+    return found
+
+
+def _operators(context: Context, head: Commit | None) -> list[OperatorState]:
+    found = []
+    for name, recorded in context.schemas(head).items():
+        metrics = None if head is None else head.operators.get(name)
+        rows, size = (0, 0) if metrics is None else (metrics.rows_total, metrics.state_bytes)
+        found.append(OperatorState(name, recorded["kind"], list(recorded["key"]), rows, size))
+    return found

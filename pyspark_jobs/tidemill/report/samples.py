@@ -1,0 +1,146 @@
+"""Examples for a report: late and quarantined rows, the diff of a branch, and look-ups of keys. Read only.
+
+INVARIANT: each has a bound on the rows that it returns. What a report was not asked for by name and cannot be read is
+a problem of the report; what was asked for raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..driver.context import Context
+from ..errors import CorruptState, InvalidInput
+from ..protocol.records import Commit
+from ..verbs import read
+from ..verbs.branch import BranchInfo
+from ..verbs.diff import Asked, DiffReport, diff
+from ..verbs.diff_outputs import OutputDiff
+from ..verbs.diff_state import StateDiff
+from ..verbs.history import KeyVersion, history
+from .data import Diff, DiffPart, LookUp
+from .points import Names
+from .values import rows_of, shown
+
+if TYPE_CHECKING:
+    from .collect import Problems
+
+EXAMPLES = 5
+MOST_STATE_ROWS = 20
+MOST_HISTORY = 200
+WITH_FILES = 20
+"""For how many of the newest versions of a key the input files are named. Each costs a request."""
+MOST_FILES = 3
+
+
+def late_rows(commits: Sequence[Commit], names: Names) -> list[dict[str, Any]]:
+    """Return a few late rows of the newest commits."""
+    found: list[dict[str, Any]] = []
+    for commit in reversed(commits):
+        for one in commit.late_examples[: EXAMPLES - len(found)]:
+            place = {"file": shown(one.file), "row": one.row}
+            times = {"event_time_ms": one.time_ms, "watermark_ms": one.watermark_ms}
+            found.append({"version": names.label(commit.branch, commit.version), "operator": one.operator,
+                          **place, **times})  # fmt: skip
+    return found
+
+
+def quarantined_rows(context: Context, commits: Sequence[Commit], problems: Problems) -> list[dict[str, Any]]:
+    """Return a few rows of the newest version that quarantined any."""
+    newest = next((one for one in reversed(commits) if one.quarantine), None)
+    if newest is None:
+        return []
+    try:
+        return rows_of(read.quarantine(context, newest.version, EXAMPLES))
+    except (CorruptState, InvalidInput) as error:
+        problems.add(error)
+        return []
+
+
+def fork_of(branch: BranchInfo) -> str | None:
+    """Return the version from which a branch starts, None for `main`."""
+    return None if branch.fork_branch is None else f"{branch.fork_branch}@{branch.fork_version}"
+
+
+def diff_of(
+    context: Context,
+    branches: Sequence[BranchInfo],
+    asked: tuple[int | str, int | str] | bool | None,
+    problems: Problems,
+) -> Diff | None:
+    """Return the diff that was asked for, or by default that of the open or newest branch and its origin."""
+    if isinstance(asked, tuple | list):
+        return _diff(context, *asked)
+    versions = _default(context, branches) if asked is None else None
+    try:
+        return None if versions is None else _diff(context, *versions)
+    except (CorruptState, InvalidInput) as error:
+        problems.add(error)
+        return None
+
+
+def _default(context: Context, branches: Sequence[BranchInfo]) -> tuple[str, str] | None:
+    """Return the newest version of a branch, and the one of its origin to compare it with.
+
+    After a replay that is the version that was repeated, otherwise the newest.
+    """
+    forks = [one for one in branches if one.fork_branch is not None]
+    chosen = next((one for one in forks if one.id == context.branch), forks[-1] if forks else None)
+    origin = None if chosen is None else next((one for one in branches if one.name == chosen.fork_branch), None)
+    if chosen is None or origin is None:  # the branch from which it starts was dropped
+        return None
+    from ..verbs.at import commit_at
+
+    head = commit_at(context, f"{chosen.name}@{chosen.head}")[1]
+    at = origin.head
+    if head is not None and head.replays is not None and head.replays.branch == origin.id:
+        at = head.replays.version
+    return f"{origin.name}@{at}", f"{chosen.name}@{chosen.head}"
+
+
+def _diff(context: Context, a: int | str, b: int | str) -> Diff:
+    found = diff(context, a, b, Asked(limit=EXAMPLES))
+    assert isinstance(found, DiffReport)
+    parts = [*map(_of_state, found.operators.values()), *map(_of_sink, found.sinks.values())]
+    return Diff(found.before, found.after, parts, {name: shown(why) for name, why in found.problems.items()})
+
+
+def _of_state(found: StateDiff) -> DiffPart:
+    examples = []
+    for row in rows_of(found.table):
+        before, after = row.pop("before", None), row.pop("after", None)
+        examples.append({"key": row, "before": before, "after": after})
+    notes = [f"not compared: {why}" for why in found.not_compared]
+    if found.deadlines:
+        notes.insert(0, f"{found.deadlines:,} more with the same state and another deadline")
+    notes += [f"variable `{name}`: {count:,} rows differ" for name, count in found.variables.items()]
+    return DiffPart("operator", found.operator, found.added, found.removed, found.changed, examples, notes)
+
+
+def _of_sink(found: OutputDiff) -> DiffPart:
+    examples = [
+        {"side": side, "row": row}
+        for side, rows in (("removed", found.removed_rows), ("added", found.added_rows))
+        for row in rows_of(rows.slice(0, EXAMPLES))
+    ]
+    notes = [f"not compared: {why}" for why in found.not_compared]
+    return DiffPart("sink", found.sink, found.added, found.removed, None, examples, notes)
+
+
+def look_up(context: Context, operator: str, key: Any) -> LookUp:
+    """Return the state of a key and its history. `InvalidInput` for an unknown operator, or a key that does not fit."""
+    rows = read.state(context, operator, None, None, [key], None, None, None, False)
+    versions = history(context, operator, key, None, False)
+    newest = versions[-MOST_HISTORY:]
+    listed = [_of_version(one, len(newest) - number <= WITH_FILES) for number, one in enumerate(newest)]
+    return LookUp(operator, shown(key), rows_of(rows.slice(0, MOST_STATE_ROWS)), listed, len(versions))
+
+
+def _of_version(one: KeyVersion, with_files: bool) -> dict[str, Any]:
+    files = one.files if with_files else []
+    more = [f"… {len(files) - MOST_FILES} more"] if len(files) > MOST_FILES else []
+    return {
+        "version": one.version, "kind": one.kind, "batch_time_ms": one.batch_time_ms, "value": shown(one.value),
+        "reason": shown(one.reason), "files": [shown(name) for name in files[:MOST_FILES]] + more,
+        "is_oldest": one.is_oldest,
+    }  # fmt: skip

@@ -88,7 +88,7 @@ def test_help_imports_no_slow_package():
         (["xyzzy"], "known: adopt, branch, branches, changes, check"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
-        (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),
+        (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'auto', 'local', 'spark'"),
         (["run", "m:p", "--root", "x", "--tasks", "many"], f"{TASKS} `many`"),
         (["run", "m:p", "--root", "x", "--tasks", "²"], f"{TASKS} `²`"),
         (["run", "m:p", "--root", "x", "--tasks", "-3"], f"{TASKS} `-3`"),

@@ -46,7 +46,7 @@ def test_an_overtaken_run_continues_from_the_head_and_repeats_no_batch(tmp_path:
     repository = opened(tmp_path)
     repository.init()
     engine = Beside(opened(tmp_path))
-    drained = Drain(repository.context, lambda: engine, Limits(), None).run()
+    drained = Drain(repository.context, lambda *_: engine, Limits(), None).run()
     assert (drained.already, drained.versions, engine.executed) == ([0], [], 1)
     assert repository.state().column("n").to_pylist() == [6]
     assert len(list((tmp_path / "out").glob("*.json"))) == 6
@@ -58,7 +58,7 @@ def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeate
     repository = opened(tmp_path)
     repository.init()
 
-    def slow_start() -> Any:
+    def slow_start(*_: object) -> Any:
         opened(tmp_path).run(engine="local")
         raise_if_used = Beside(repository)
         raise_if_used.executed = 1
@@ -77,7 +77,7 @@ def test_a_plan_abandoned_while_the_engine_starts_is_not_reported_as_committed(t
     repository.init()
     given_up: list[int] = []
 
-    def slow_start() -> Any:
+    def slow_start(*_: object) -> Any:
         if not given_up:
             given_up.append(opened(tmp_path).replan("a test").version)
         return LocalEngine(1)
@@ -202,9 +202,9 @@ def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_next_ru
         if progress.version == 1:
             (tmp_path / "in" / "1.csv").write_text("b\n")
 
-    drained = Drain(repository.context, lambda: LocalEngine(1), Limits(max_batches=9), arrives).run()
+    drained = Drain(repository.context, lambda *_: LocalEngine(1), Limits(max_batches=9), arrives).run()
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
-    drained = Drain(repository.context, lambda: LocalEngine(1), Limits(max_batches=9), arrives).run()
+    drained = Drain(repository.context, lambda *_: LocalEngine(1), Limits(max_batches=9), arrives).run()
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
 
 

@@ -80,7 +80,11 @@ CRON = "from airflow.sdk import *\nfrom datetime import timedelta\n"
         ("CronTriggerTimetable('* * * * *', timezone='UTC')", 1, 15),
         ("DeltaTriggerTimetable(timedelta(minutes=1))", 1, 15),
         ("MultipleCronTriggerTimetable('@daily', '*/2 * * * *', timezone='UTC')", 1, 15),
-        ("AssetOrTimeSchedule(timetable=CronTriggerTimetable('* * * * *', timezone='UTC'), assets=[Asset('x')])", 1, 15),
+        (
+            "AssetOrTimeSchedule(timetable=CronTriggerTimetable('* * * * *', timezone='UTC'), assets=[Asset('x')])",
+            1,
+            15,
+        ),
     ],
 )
 def test_retries_fit_the_cadence(parse: Parse, schedule: str, retries: int, seconds: int) -> None:
@@ -270,10 +274,22 @@ def test_secret_literals_are_not_in_what_airflow_stores(parse: Parse) -> None:
         (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "invalid pipeline name '--init--'"),
         (("schedule=", "engine='lokal', schedule="), "unknown engine `lokal`; did you mean `local`?"),
         (("schedule=", "engine='apache-flink', schedule="), "hint: known: local, spark"),
-        (("schedule=", "run=Run(max_batches=0), schedule="), "max_batches is 0: expected a whole number of at least 1, or None"),
-        (("schedule=", "run=Run(max_batches=2.5), schedule="), "max_batches is 2.5: expected a whole number of at least 1"),
-        (("schedule=", "run=Run(max_batches=True), schedule="), "max_batches is True: expected a whole number of at least 1"),
-        (("schedule=", "run=Run(time_budget=-1), schedule="), "time_budget is -1: expected a number of seconds of at least 0"),
+        (
+            ("schedule=", "run=Run(max_batches=0), schedule="),
+            "max_batches is 0: expected a whole number of at least 1, or None",
+        ),
+        (
+            ("schedule=", "run=Run(max_batches=2.5), schedule="),
+            "max_batches is 2.5: expected a whole number of at least 1",
+        ),
+        (
+            ("schedule=", "run=Run(max_batches=True), schedule="),
+            "max_batches is True: expected a whole number of at least 1",
+        ),
+        (
+            ("schedule=", "run=Run(time_budget=-1), schedule="),
+            "time_budget is -1: expected a number of seconds of at least 0",
+        ),
         (("schedule=", "run=Run(time_budget='1h'), schedule="), "time_budget is '1h': expected a number of seconds"),
         (("schedule=", "engin='local', schedule="), "unexpected keyword argument 'engin'"),
         (
@@ -283,19 +299,28 @@ def test_secret_literals_are_not_in_what_airflow_stores(parse: Parse) -> None:
         (('"s3://lake/tidemill"', "None"), "root is None: expected a string, a URI"),
         (("schedule=", "launch=Launch(conf=['a=b']), schedule="), "conf is a list: expected a mapping, such as `{"),
         (("schedule=", "launch=Launch(env='A=b'), schedule="), "env is a str: expected a mapping, such as `{"),
-        (("schedule=", "launch=Launch(storage_options='x'), schedule="), "storage_options is a str: expected a mapping"),
+        (
+            ("schedule=", "launch=Launch(storage_options='x'), schedule="),
+            "storage_options is a str: expected a mapping",
+        ),
         (
             ("schedule=", "launch=Launch(storage_options={'endpoint_url': 'http://x'}), schedule="),
             "section `endpoint_url` of storage_options is a str: expected a mapping, such as `{",
         ),
-        (("schedule=", "launch=Launch(stall_timeout=0), schedule="), "stall_timeout is 0: expected a timedelta or a posi"),
+        (
+            ("schedule=", "launch=Launch(stall_timeout=0), schedule="),
+            "stall_timeout is 0: expected a timedelta or a posi",
+        ),
         (("schedule=", "launch={'python': 'x'}, schedule="), "launch is a dict: expected `Launch(…)`"),
         (("schedule=", "maintain='@daily', schedule="), "maintain is a str: expected True, False or `Maintain(…)`"),
         (("schedule=", "maintain=Maintain(keep_versions=0), schedule="), "keep_versions is 0: expected a whole number"),
         (("schedule=", "maintain=Maintain(engine='x'), schedule="), "unknown engine `x`"),
         (("schedule=", "dag_args=['x'], schedule="), "dag_args is a list: expected a mapping"),
         (("schedule=", "dag_args={'dag_id': 'x'}, schedule="), "dag_args has `dag_id`: use the argument `name` of"),
-        (("schedule=", "dag_args={'params': {'engine': 1}}, schedule="), "dag_args has a parameter `engine`, which `ret"),
+        (
+            ("schedule=", "dag_args={'params': {'engine': 1}}, schedule="),
+            "dag_args has a parameter `engine`, which `ret",
+        ),
         (("schedule=", "dag_args={'dagrun_timeot': 1}, schedule="), "unexpected keyword argument 'dagrun_timeot'"),
     ],
 )
@@ -307,7 +332,11 @@ def test_bad_argument_is_an_import_error_that_says_so(parse: Parse, change: tupl
 
 def test_values_of_templates_are_not_checked_when_the_file_is_parsed(parse: Parse) -> None:
     more = "engine='{{ var.value.engine }}', run=Run(max_batches='{% if a %}1{% endif %}', time_budget='{{ x }}'), schedule="
-    bag = parse(BARE.replace("import tidemill_dags", "import *").replace("schedule=", more).replace("s3://lake/tidemill", "{{ var.value.root }}"))
+    bag = parse(
+        BARE.replace("import tidemill_dags", "import *")
+        .replace("schedule=", more)
+        .replace("s3://lake/tidemill", "{{ var.value.root }}")
+    )
     assert bag.import_errors == {}
     assert bag.dags["retail"].tasks[0].engine == "{{ var.value.engine }}"
     assert bag.dags["retail"].tasks[0].max_batches == "{% if a %}1{% endif %}"

@@ -103,8 +103,8 @@ def slow() -> int:
 
 
 def says() -> int:
-    """Writes the bytes that a test asks for to stderr."""
-    sys.stderr.buffer.write(os.environ["FAKE_SAYS"].encode("utf-8", "surrogateescape"))
+    """Writes the text that a test asks for to stderr, with the values of variables."""
+    sys.stderr.buffer.write(os.path.expandvars(os.environ["FAKE_SAYS"]).encode() + b"\n")
     sys.stderr.flush()
     return done()
 

@@ -331,7 +331,8 @@ def test_bad_argument_is_an_import_error_that_says_so(parse: Parse, change: tupl
 
 
 def test_values_of_templates_are_not_checked_when_the_file_is_parsed(parse: Parse) -> None:
-    more = "engine='{{ var.value.engine }}', run=Run(max_batches='{% if a %}1{% endif %}', time_budget='{{ x }}'), schedule="
+    run = "Run(max_batches='{% if a %}1{% endif %}', time_budget='{{ x }}')"
+    more = f"engine='{{{{ var.value.engine }}}}', run={run}, schedule="
     bag = parse(
         BARE.replace("import tidemill_dags", "import *")
         .replace("schedule=", more)

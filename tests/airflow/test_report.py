@@ -64,7 +64,8 @@ def test_summary_does_not_repeat_committed_versions() -> None:
         ({"deleted": 1, "floor": 4}, "deleted 1 object; versions from 4 on are kept"),
         (
             {"deleted": 2, "merged": [1], "compacted": [1, 2], "floor": 0},
-            "deleted 2 objects, merged 1 range of state, joined 2 groups of published files; versions from 0 on are kept",
+            "deleted 2 objects, merged 1 range of state, joined 2 groups of published files; versions from 0 on are "
+            "kept",
         ),
     ],
 )

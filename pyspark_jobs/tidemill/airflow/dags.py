@@ -176,7 +176,7 @@ class _Pipeline:
             schedule=schedule,
             default_args=default_args,
             tags=["tidemill", *((tags,) if isinstance(tags, str) else tags)],
-            params={**form.params, **params},
+            params=params,
             **{
                 "description": f"Tidemill pipeline {self.name}: {what}",
                 "doc_md": page(self.name, self.arguments, dag_id, what),
@@ -184,6 +184,8 @@ class _Pipeline:
                 **given,
             },
         )
+        # `DAG` validates defaults against their schemas, 1 ms each. Ours are checked already, so they come later.
+        dag.params.update(form.params)
         # Airflow records the file that calls `DAG`. Paths in `pipeline` are relative to the file that calls us.
         dag.fileloc = self.fileloc
         return dag

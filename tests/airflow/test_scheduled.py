@@ -166,6 +166,7 @@ def servers(
     (home / "in" / "a.csv").write_text("k,v\n1,1\n")
     (home / "hold.py").write_text(ENDLESS)
     (home / "words.py").write_text(WORDS)
+    (home / "dags" / "random.py").write_text("raise SystemExit('a DAG file was imported in place of a module')")
     for name, engine in (("hold", "spark"), ("words", "local")):
         reference, root = f"{home}/{name}.py:p", f"{home}/root"
         (home / "dags" / f"{name}_dag.py").write_text(HOLD.format(reference=reference, root=root, engine=engine))

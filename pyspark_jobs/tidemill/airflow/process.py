@@ -208,9 +208,13 @@ class Child:
 
 
 def environment(ours: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command: that of this process without Airflow's settings, and `more`."""
+    """Return the environment of a command: that of this process without Airflow's settings, and `more`.
+
+    Spark's Python workers start in the command's folder, which has the DAG files. PYTHONSAFEPATH keeps these from
+    hiding modules of Python, as `-P` does for the command itself.
+    """
     kept = {name: value for name, value in ours.items() if not name.startswith(_NOT_INHERITED)}
-    return {**kept, "PYTHONUNBUFFERED": "1", **more}
+    return {**kept, "PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1", **more}
 
 
 def _event(line: str) -> dict[str, Any] | None:

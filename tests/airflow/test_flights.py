@@ -80,6 +80,13 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
     (sweep,) = bag.dags["flights__sweep"].test().get_task_instances()
     assert (sweep.state, sweep.xcom_pull(task_ids="sweep")["status"]) == ("success", "nothing")
 
+    form = {"keep_versions": 1, "dry_run": True}
+    (trial,) = bag.dags["flights__maintain"].test(run_conf=form).get_task_instances()
+    assert (trial.state, demo.open().commits()[0].version) == ("success", 0)
+    (upkeep,) = bag.dags["flights__maintain"].test(run_conf={"keep_versions": 1}).get_task_instances()
+    assert (upkeep.state, upkeep.xcom_pull(task_ids="maintain")["status"]) == ("success", "done")
+    assert demo.open().commits()[0].version == 2
+
 
 @pytest.mark.slow("run Airflow tasks")
 def test_repository_that_was_never_made_fails_at_once(

@@ -181,7 +181,7 @@ def test_error_is_an_error_in_the_log_and_has_no_row_in_the_exception(run_task: 
     assert raised == (
         "InvalidInput: function `f` of operator `o` raised `ValueError` (version 4 committed before)",
         "the log of this task has the rest",
-        "hint: mend the function",
+        "hint: repair the function",
     )
     assert re.search(
         r"\[error *\] InvalidInput: function `f` of operator `o` raised `ValueError: Joe Smith` f", task.output

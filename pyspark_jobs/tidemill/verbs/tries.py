@@ -1,6 +1,6 @@
 """Which versions earlier tries of the same Airflow task committed. Reads commits only.
 
-INVARIANT: the answer comes from the commits, which nobody can clear, and not from notes that Airflow keeps.
+INVARIANT: the answer comes from the commits, which stay when a task is cleared, and not from notes in Airflow.
 """
 
 from __future__ import annotations

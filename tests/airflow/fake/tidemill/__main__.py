@@ -158,7 +158,7 @@ BEHAVIOURS: dict[str, Callable[[], int]] = {
     "rows": lambda: error(
         "InvalidInput",
         "function `f` of operator `o` raised `ValueError: Joe Smith` for key `1`, processing the row (k=1, v='Joe')\n"
-        "Traceback (most recent call last):\nValueError: Joe Smith\nhint: mend the function",
+        "Traceback (most recent call last):\nValueError: Joe Smith\nhint: repair the function",
     ),
     "usage": usage,
     "crash": crash,

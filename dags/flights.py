@@ -1,4 +1,5 @@
-"""The demo's pipeline as two DAGs: `flights` every 5 minutes, `flights__sweep` every 15 minutes.
+"""The demo's pipeline as three DAGs: `flights` every 5 minutes, `flights__sweep` every 15 minutes, and
+`flights__maintain` once a day.
 
 They resume where `tidemill demo` stopped, so run `tidemill demo --days 60 --max-batches 4` first. Three environment
 variables override the defaults:
@@ -11,7 +12,7 @@ variables override the defaults:
 import os
 from pathlib import Path
 
-from tidemill.airflow import tidemill_dags
+from tidemill.airflow import Launch, tidemill_dags
 
 HERE = Path(__file__).resolve().parent.parent
 DEMO = os.environ.get("TIDEMILL_DEMO") or str(HERE / "tidemill-demo")
@@ -20,5 +21,5 @@ tidemill_dags(
     f"{os.environ.get('TIDEMILL_EXAMPLES') or HERE / 'examples'}/flights.py:p",
     root=os.environ.get("TIDEMILL_ROOT") or f"{DEMO}/repository",
     schedule="*/5 * * * *",
-    env={"TIDEMILL_DEMO": DEMO},
+    launch=Launch(env={"TIDEMILL_DEMO": DEMO}),
 )

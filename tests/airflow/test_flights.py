@@ -13,6 +13,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.demo import data
+from tidemill.errors import InvalidInput
 from tidemill.pipeline.load import load
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -79,6 +80,15 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
 
     (sweep,) = bag.dags["flights__sweep"].test().get_task_instances()
     assert (sweep.state, sweep.xcom_pull(task_ids="sweep")["status"]) == ("success", "nothing")
+
+    form = {"keep_versions": 1, "dry_run": True}
+    (trial,) = bag.dags["flights__maintain"].test(run_conf=form).get_task_instances()
+    assert (trial.state, demo.open().state("carriers", version=0).num_rows > 0) == ("success", True)
+    bag = parse(DAG_FILE.read_text(), DAG_FILE.name)  # `test` leaves the values of a form in the DAG
+    (upkeep,) = bag.dags["flights__maintain"].test(run_conf={"keep_versions": 1}).get_task_instances()
+    assert (upkeep.state, upkeep.xcom_pull(task_ids="maintain")["status"]) == ("success", "done")
+    with pytest.raises(InvalidInput, match="version 0"):
+        demo.open().state("carriers", version=0)
 
 
 @pytest.mark.slow("run Airflow tasks")

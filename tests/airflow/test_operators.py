@@ -20,13 +20,17 @@ Alive = Callable[[list[int]], list[int]]
 
 DAG = """
 from datetime import timedelta
-from tidemill.airflow import tidemill_dags
+from tidemill.airflow import Launch, Run, tidemill_dags
+launch = Launch(
+    env={env!r}, python={python!r},
+    storage_options={{"root": {{"aws_secret_access_key": "{{{{ 'x' * 3 }}}}", "token": "{secret}"}}}}, {launch}
+)
 tidemill_dags(
-    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", env={env!r}, python={python!r},
-    storage_options={{"root": {{"aws_secret_access_key": "{{{{ 'x' * 3 }}}}"}}}},
-    default_args={{"retries": 2, "retry_delay": timedelta(0), "retry_exponential_backoff": 1, {more}}},
+    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", launch=launch,
+    dag_args={{"default_args": {{"retries": 2, "retry_delay": timedelta(0), {more}}}}},
 )
 """
+SECRET = "hush-hush"
 
 
 # A process of its own that runs the DAG in the file it is given.
@@ -36,7 +40,7 @@ from airflow.dag_processing.dagbag import DagBag
 dag = DagBag(dag_folder=sys.argv[1]).dags["retail"]
 print("STATE", dag.test().state, flush=True)
 """
-OUR_LINE = re.compile(r"^\S+ \[\w+ *\] (.*?) *\[airflow\.task\.operators\.tidemill\S*\] loc=", re.MULTILINE)
+OUR_LINE = re.compile(r"^\S+ \[(\w+) *\] (.*?) *\[airflow\.task\.operators\.tidemill\S*\] loc=", re.MULTILINE)
 
 
 @dataclass
@@ -50,7 +54,12 @@ class Task:
 
     @property
     def log(self) -> list[str]:
-        return OUR_LINE.findall(self.output)
+        return [line for _, line in OUR_LINE.findall(self.output)]
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """The level of each line of the log."""
+        return {line: level for level, line in OUR_LINE.findall(self.output)}
 
     @property
     def first_open_line(self) -> str:
@@ -65,10 +74,19 @@ RunTask = Callable[..., Task]
 def run_task(parse: Callable[..., Any], fake_env: Env, capsys: pytest.CaptureFixture[str]) -> RunTask:
     """Run a DAG with `dag.test()` whose child behaves as the test says. `python` replaces the fake interpreter."""
 
-    def run(behaviour: str, dag_id: str = "retail", more: str = "", python: str | None = None) -> Task:
-        env = fake_env(behaviour) if python is None else {"PYTHONPATH": ""}
-        dag = parse(DAG.format(env=env, more=more, python=python)).dags[dag_id]
-        (ti,) = dag.test().get_task_instances()
+    def run(
+        behaviour: str,
+        dag_id: str = "retail",
+        more: str = "",
+        python: str | None = None,
+        conf: dict[str, Any] | None = None,
+        launch: str = "",
+        **variables: str,
+    ) -> Task:
+        env = {**fake_env(behaviour), **variables} if python is None else {"PYTHONPATH": ""}
+        bag = parse(DAG.format(env=env, more=more, python=python, secret=SECRET, launch=launch))
+        assert bag.import_errors == {}
+        (ti,) = bag.dags[dag_id].test(run_conf=conf).get_task_instances()
         return Task(str(ti.state), ti.try_number, ti.xcom_pull(task_ids=ti.task_id), capsys.readouterr().out)
 
     return run
@@ -150,6 +168,40 @@ def test_an_error_that_a_retry_may_fix_is_retried(
     assert f"AirflowException: {message.format(pipeline=pipeline)}\n" in task.output
 
 
+def test_hang_is_seen_and_retried(run_task: RunTask, pids: Pids, alive: Alive) -> None:
+    task = run_task("stalls", launch="stall_timeout=1,")
+    assert (task.state, task.tries, task.xcom["status"]) == ("success", 2, "nothing")
+    assert "was stopped: it wrote no line and committed nothing for 1 s (version 4 committed before)" in task.output
+    assert alive(pids()) == []
+
+
+def test_error_is_an_error_in_the_log_and_has_no_row_in_the_exception(run_task: RunTask) -> None:
+    task = run_task("rows")
+    (raised,) = re.findall(r"AirflowFailException: (.*)\n(.*)\n(.*)\n", task.output)
+    assert raised == (
+        "InvalidInput: function `f` of operator `o` raised `ValueError` (version 4 committed before)",
+        "the log of this task has the rest",
+        "hint: repair the function",
+    )
+    assert re.search(
+        r"\[error *\] InvalidInput: function `f` of operator `o` raised `ValueError: Joe Smith` f", task.output
+    )
+
+
+def test_exception_has_rows_if_asked(run_task: RunTask) -> None:
+    task = run_task("rows", launch="rows_in_exceptions=True,")
+    assert (
+        "AirflowFailException: InvalidInput: function `f` of operator `o` raised `ValueError: Joe Smith`" in task.output
+    )
+
+
+def test_lines_of_the_command_keep_their_level(run_task: RunTask) -> None:
+    task = run_task("says", FAKE_SAYS="plain\nwarning: 3 keys failed\nERROR: lost")
+    assert task.levels.items() >= {
+        ("plain", "info"), ("warning: 3 keys failed", "warning"), ("ERROR: lost", "error")
+    }  # fmt: skip
+
+
 def test_later_try_names_the_versions_that_an_earlier_try_committed(run_task: RunTask) -> None:
     task = run_task("flaky")
     assert (task.state, task.tries, task.xcom["status"]) == ("success", 2, "nothing")
@@ -161,6 +213,11 @@ def test_later_try_names_the_versions_that_an_earlier_try_committed(run_task: Ru
     ]
 
 
+def test_try_that_fails_names_the_versions_of_earlier_ones_too(run_task: RunTask) -> None:
+    task = run_task("again")
+    assert task.first_open_line == "tidemill: an earlier try of this task had committed version 4"
+
+
 def test_already_committed_by_another_run_is_a_success_that_says_so(run_task: RunTask) -> None:
     task = run_task("already")
     assert (task.state, task.xcom["already_committed"]) == ("success", [4])
@@ -168,18 +225,59 @@ def test_already_committed_by_another_run_is_a_success_that_says_so(run_task: Ru
     assert task.first_open_line == f"tidemill: {expected}"
 
 
-def test_child_gets_the_airflow_run_and_the_arguments(run_task: RunTask, airflow_home: Path) -> None:
-    task = run_task("echo")
-    heard = json.loads(next(line for line in task.log if line.startswith("{")))
-    assert heard["arguments"] == [
-        *("run", f"{airflow_home}/dags/pipelines/retail.py:p", "--root", "s3://lake/tidemill", "--json"),
-        *("--branch", "main", "--engine", "spark"),
+def heard(task: Task) -> dict[str, Any]:
+    """What the fake command was started with."""
+    found: dict[str, Any] = json.loads(next(line for line in task.log if line.startswith("{")))
+    return found
+
+
+def test_child_gets_the_airflow_run_the_arguments_and_the_folder_of_the_dag(
+    run_task: RunTask, airflow_home: Path
+) -> None:
+    found = heard(run_task("echo"))
+    assert found["arguments"] == [
+        *("run", "--root=s3://lake/tidemill", "--json", "--branch=main", "--engine=spark"),
+        *("--", f"{airflow_home}/dags/pipelines/retail.py:p"),
     ]
-    assert heard["env"]["AIRFLOW_CTX_DAG_ID"] == "retail"
-    assert heard["env"]["AIRFLOW_CTX_TASK_ID"] == "run"
-    assert heard["env"]["AIRFLOW_CTX_TRY_NUMBER"] == "1"
-    assert heard["env"]["AIRFLOW_CTX_DAG_RUN_ID"].startswith("manual__")
-    assert json.loads(heard["env"]["TIDEMILL_STORAGE_OPTIONS"]) == {"root": {"aws_secret_access_key": "xxx"}}
+    assert found["cwd"] == str(airflow_home / "dags")
+    assert found["env"]["AIRFLOW_CTX_DAG_ID"] == "retail"
+    assert found["env"]["AIRFLOW_CTX_TASK_ID"] == "run"
+    assert found["env"]["AIRFLOW_CTX_TRY_NUMBER"] == "1"
+    assert found["env"]["AIRFLOW_CTX_DAG_RUN_ID"].startswith("manual__")
+    assert [name for name in found["env"] if name.startswith("AIRFLOW__")] == []
+    root = {"aws_secret_access_key": "xxx", "token": SECRET}
+    assert json.loads(found["env"]["TIDEMILL_STORAGE_OPTIONS"]) == {"root": root}
+
+
+def test_folder_of_the_command_is_relative_to_that_of_the_dag(run_task: RunTask, airflow_home: Path) -> None:
+    (airflow_home / "dags/work").mkdir(exist_ok=True)
+    assert heard(run_task("echo", launch="cwd='work',"))["cwd"] == str(airflow_home / "dags/work")
+    task = run_task("echo", launch="cwd='nowhere',")
+    assert (task.state, task.tries) == ("failed", 1)
+    assert f"AirflowFailException: cannot start the command in `{airflow_home}/dags/nowhere`" in task.output
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf", "options"),
+    [
+        ("retail", {"max_batches": 3, "time_budget": 60}, ["--engine=spark", "--max-batches=3", "--time-budget=60"]),
+        ("retail", {"engine": None, "max_batches": None}, []),
+        ("retail__sweep", {"engine": "local"}, ["--engine=local"]),
+        (
+            "retail__maintain",
+            {"keep": "90 days", "keep_versions": 5, "time_budget": 9.5, "dry_run": True},
+            [
+                *("--engine=local", "--keep=90 days", "--keep-versions=5", "--time-budget=9.5", "--dry-run", "--yes"),
+            ],
+        ),
+        ("retail__maintain", {}, ["--engine=local", "--yes"]),
+    ],
+)
+def test_values_of_the_form_take_effect(
+    run_task: RunTask, dag_id: str, conf: dict[str, Any], options: list[str]
+) -> None:
+    arguments = heard(run_task("echo", dag_id=dag_id, conf=conf))["arguments"]
+    assert arguments[4 : arguments.index("--")] == options
 
 
 def test_execution_timeout_leaves_no_process(run_task: RunTask, pids: Pids, alive: Alive) -> None:
@@ -193,7 +291,7 @@ def test_execution_timeout_leaves_no_process(run_task: RunTask, pids: Pids, aliv
 def test_cancelled_task_leaves_no_process(
     parse: Callable[..., Any], airflow_home: Path, fake_env: Env, pids: Pids, alive: Alive
 ) -> None:
-    parse(DAG.format(env=fake_env("stubborn"), python=None, more="'retries': 0"))
+    parse(DAG.format(env=fake_env("stubborn"), python=None, more="'retries': 0", secret=SECRET, launch=""))
     arguments = [sys.executable, "-c", TEST_RUN, str(airflow_home / "dags")]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as task:
         assert alive(pids(task)) == pids()

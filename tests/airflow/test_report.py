@@ -11,6 +11,10 @@ from tidemill.counts import versions_of
 COMMAND = Command("run", "retail.py:p", "s3://lake")
 
 
+def ended(result: dict[str, object]) -> Outcome:
+    return Outcome(status=0, result=result)
+
+
 @pytest.mark.parametrize(
     ("versions", "text"),
     [
@@ -37,24 +41,44 @@ def test_progress_of_a_sweep_counts_no_rows() -> None:
 
 
 def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
-    assert report.summary({"status": "nothing", "versions": [], "head": -1}, ()) == [
-        "tidemill: nothing to do (no version yet)"
-    ]
+    outcome = ended({"status": "nothing", "versions": [], "head": -1})
+    assert report.summary(outcome) == ["tidemill: nothing to do (no version yet)"]
 
 
 def test_summary_names_published_versions_of_earlier_runs() -> None:
-    first, second = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
+    first, second = report.summary(ended({"status": "done", "versions": [], "published": [2, 3], "head": 3}))
     assert first == "tidemill: committed nothing new (head 3)"
     assert second == "tidemill: published versions 2–3, left unpublished by an earlier run"
 
 
 def test_summary_does_not_repeat_committed_versions() -> None:
-    lines = report.summary({"status": "done", "versions": [4], "published": [4], "head": 4}, ())
+    lines = report.summary(ended({"status": "done", "versions": [4], "published": [4], "head": 4}))
     assert lines == ["tidemill: committed version 4 (head 4)"]
 
 
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"status": "nothing"}, "nothing to do"),
+        ({"dry_run": True, "garbage": [1, 2]}, "dry run: 2 objects would be deleted"),
+        ({"deleted": 1, "floor": 4}, "deleted 1 object; versions from 4 on are kept"),
+        (
+            {"deleted": 2, "merged": [1], "compacted": [1, 2], "floor": 0},
+            "deleted 2 objects, merged 1 range of state, joined 2 groups of published files; versions from 0 on are "
+            "kept",
+        ),
+    ],
+)
+def test_summary_of_upkeep(result: dict[str, object], text: str) -> None:
+    assert report.summary(ended({"verb": "maintain", **result})) == [f"tidemill: {text}"]
+
+
 def test_failure_without_a_word_shows_the_last_lines() -> None:
-    text = report.failure(COMMAND, Outcome(status=1, last_lines=("Traceback", "ImportError: no pyarrow")))
+    outcome = Outcome(status=1, last_lines=("Traceback", "ImportError: no pyarrow"))
+    assert report.failure(COMMAND, outcome) == (
+        "`tidemill run retail.py:p` failed with exit status 1\nthe log of this task has the rest"
+    )
+    text = report.failure(COMMAND, outcome, with_rows=True)
     first, *rest = text.split("\n")
     assert first == "`tidemill run retail.py:p` failed with exit status 1"
     assert rest == ["last lines of its output:", "Traceback", "ImportError: no pyarrow"]

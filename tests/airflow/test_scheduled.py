@@ -5,10 +5,12 @@ SQLite bears one DAG run at a time, so the tests share the servers and come one 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import urllib.request
@@ -26,20 +28,39 @@ Alive = Callable[[list[int]], list[int]]
 WaitFor = Callable[..., None]
 
 DAG = """
-from tidemill.airflow import tidemill_dags
-tidemill_dags(
-    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule=None, sweep=False, default_args={{"retries": 0}},
+from datetime import timedelta
+from tidemill.airflow import Launch, tidemill_dags
+launch = Launch(
     env={{
         "PYTHONPATH": {fake!r},
         "FAKE": "{{{{ dag_run.conf['fake'] }}}}",
         "FAKE_PIDS": "{{{{ dag_run.conf['pids'] }}}}",
+        "FAKE_SAYS": "found $API_TOKEN",
+        "API_TOKEN": "hush-hush",
     }},
 )
+for name, limit in (("retail", timedelta(days=1)), ("hasty", timedelta(seconds=4))):
+    tidemill_dags(
+        "pipelines/retail.py:p", root="s3://lake/tidemill", schedule=None, name=name, sweep=False, maintain=False,
+        launch=launch, dag_args={{"default_args": {{"retries": 0}}, "dagrun_timeout": limit}},
+    )
 """
 
 HOLD = """
 from tidemill.airflow import tidemill_dags
-tidemill_dags({reference!r}, root={root!r}, schedule=None, sweep=False, default_args={{"retries": 0}})
+tidemill_dags(
+    {reference!r}, root={root!r}, schedule=None, sweep=False, maintain=False, engine={engine!r},
+    dag_args={{"default_args": {{"retries": 0}}}},
+)
+"""
+
+WORDS = """
+from pathlib import Path
+import tidemill as tm
+
+p = tm.Pipeline("words")
+rows = p.read(tm.Files(str(Path(__file__).parent / "in"), format="csv", header=True, schema="k int, v int"))
+rows.groupBy("k").agg(n=tm.count(), name="n").write(tm.Json(str(Path(__file__).parent / "out")))
 """
 
 
@@ -112,7 +133,7 @@ class Servers:
                 self.token = self.call("GET", "/auth/token")["access_token"]
             health = self.call("GET", "/api/v2/monitor/health")
             up = all(health[name]["status"] == "healthy" for name in ("scheduler", "dag_processor", "metadatabase"))
-            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 2
+            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 4
         except OSError:
             return False
 
@@ -129,8 +150,8 @@ class Servers:
         found = self.call("GET", task)
         return found["state"], found["try_number"]
 
-    def log(self, run_id: str, attempt: int) -> list[str]:
-        path = self.home / "logs" / "dag_id=retail" / f"run_id={run_id}" / "task_id=run" / f"attempt={attempt}.log"
+    def log(self, dag: str, run_id: str, attempt: int) -> list[str]:
+        path = self.home / "logs" / f"dag_id={dag}" / f"run_id={run_id}" / "task_id=run" / f"attempt={attempt}.log"
         return [json.loads(line)["event"] for line in path.read_text().splitlines()]
 
 
@@ -144,9 +165,12 @@ def servers(
     (home / "in").mkdir()
     (home / "in" / "a.csv").write_text("k,v\n1,1\n")
     (home / "hold.py").write_text(ENDLESS)
-    reference, root = f"{home}/hold.py:p", f"{home}/root"
-    (home / "dags" / "hold_dag.py").write_text(HOLD.format(reference=reference, root=root))
-    subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
+    (home / "words.py").write_text(WORDS)
+    (home / "dags" / "random.py").write_text("raise SystemExit('a DAG file was imported in place of a module')")
+    for name, engine in (("hold", "spark"), ("words", "local")):
+        reference, root = f"{home}/{name}.py:p", f"{home}/root"
+        (home / "dags" / f"{name}_dag.py").write_text(HOLD.format(reference=reference, root=root, engine=engine))
+        subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
     servers = Servers(home, airflow_settings(home))
     migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
     subprocess.run(migrate, env={**os.environ, **servers.env}, check=True, capture_output=True)
@@ -211,16 +235,40 @@ def test_task_that_is_in_a_user_function_on_real_spark_leaves_no_process(
     servers.call("PATCH", f"/api/v2/dags/hold/dagRuns/{way}", {"state": "failed"})
 
 
-def test_cleared_task_names_the_versions_already_committed(servers: Servers, tmp_path: Path, wait_for: WaitFor) -> None:
+def test_run_that_takes_too_long_is_ended(
+    servers: Servers, tmp_path: Path, pids: Pids, alive: Alive, wait_for: WaitFor
+) -> None:
     wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
-    task = servers.trigger("cleared", "once", tmp_path / "pids")
-    run = "/api/v2/dags/retail/dagRuns/cleared"
+    servers.start_run("hasty", "late", {"fake": "hang", "pids": str(tmp_path / "pids")})
+    processes_seen = pids()
+    assert alive(processes_seen) == processes_seen
+    wait_for(lambda: servers.call("GET", "/api/v2/dags/hasty/dagRuns/late")["state"] == "failed", "the run has failed")
+    wait_for(lambda: alive(processes_seen) == [], "command, JVM and daemon are gone")
+
+
+def test_secret_literals_are_neither_stored_nor_logged(servers: Servers, tmp_path: Path, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    task = servers.trigger("secret", "says", tmp_path / "pids")
+    wait_for(lambda: servers.state(task)[0] == "success", "the task succeeds")
+    assert "found ***" in servers.log("retail", "secret", 1)
+    assert "hush" not in json.dumps(servers.call("GET", task))
+    with contextlib.closing(sqlite3.connect(servers.home / "airflow.db")) as database:
+        stored = database.execute("SELECT CAST(data AS TEXT) FROM serialized_dag").fetchall()
+        rendered = database.execute("SELECT rendered_fields FROM rendered_task_instance_fields").fetchall()
+    assert "retail.py" in str(stored) and "retail.py" in str(rendered)
+    assert "hush" not in str(stored) + str(rendered)
+
+
+def test_cleared_task_names_the_versions_already_committed(servers: Servers, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    task = servers.start_run("words", "cleared", {})
+    run = "/api/v2/dags/words/dagRuns/cleared"
     wait_for(lambda: servers.call("GET", run)["state"] == "success", "the run succeeds")
-    assert "tidemill: committed versions 4–5 (head 5)" in servers.log("cleared", 1)
+    assert "tidemill: committed version 0 (head 0)" in servers.log("words", "cleared", 1)
     body = {"dry_run": False, "dag_run_id": "cleared", "task_ids": ["run"], "only_failed": False}
-    servers.call("POST", "/api/v2/dags/retail/clearTaskInstances", body)
+    servers.call("POST", "/api/v2/dags/words/clearTaskInstances", body)
     wait_for(lambda: servers.state(task) == ("success", 2), "the second try succeeds")
-    log = servers.log("cleared", 2)
+    log = servers.log("words", "cleared", 2)
     (said,) = [line for line in log if line.startswith("tidemill:")]
-    assert said == "tidemill: nothing to do (head 5); an earlier try of this task had already committed versions 4–5"
+    assert said == "tidemill: nothing to do (head 0); an earlier try of this task had already committed version 0"
     assert log[log.index(said) + 1].startswith("hint: commits are final, so clearing a task does not recompute them")

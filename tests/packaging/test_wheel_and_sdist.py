@@ -9,6 +9,7 @@ from __future__ import annotations
 import email
 import json
 import os
+import re
 import shutil
 import tarfile
 import zipfile
@@ -149,6 +150,35 @@ def test_smoke_pipeline_runs_on_the_oldest_spark_and_dependencies(oldest: Enviro
     assert found.pop("spark").startswith("3.5.")
     assert found.pop("java").startswith("17.")
     assert found == EXPECTED
+
+
+PARSE = """
+import json, sys
+from importlib.metadata import version
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+bag = DagBag(dag_folder=sys.argv[1], load_op_links=False)
+stored = sorted(DagSerialization.to_dict(dag)["dag"]["dag_id"] for dag in bag.dags.values())
+print(json.dumps({"airflow": version("apache-airflow"), "stored": stored, "errors": bag.import_errors}))
+"""
+
+
+def test_dags_parse_on_the_oldest_airflow(
+    uv: str, wheel: Path, empty_environment: Callable[[str], Environment], tmp_path: Path
+) -> None:
+    bounds = re.search(r"^airflow = .*>=([\d.]+)", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert bounds is not None
+    oldest = f"{bounds[1]}.0"
+    environment = empty_environment("3.11")
+    install(uv, environment, f"tidemill[airflow] @ {wheel.as_uri()}", f"apache-airflow=={oldest}")
+    settings = {"AIRFLOW_HOME": str(tmp_path / "home"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    done = environment.run("python", "-c", PARSE, ROOT / "dags", cwd=tmp_path, **settings)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "airflow": oldest,
+        "stored": ["flights", "flights__maintain", "flights__sweep"],
+        "errors": {},
+    }
 
 
 def test_demo_runs_where_the_wheel_was_installed(from_wheel: Environment, tmp_path: Path) -> None:

@@ -11,11 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .dags import tidemill_dags
-    from .operators import TidemillRunOperator, TidemillSweepOperator
+    from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
+    from .options import Launch, Maintain, Run
+    from .streams import tidemill_dags_from
 
-__all__ = ["TidemillRunOperator", "TidemillSweepOperator", "tidemill_dags"]
+__all__ = [
+    "Launch",
+    "Maintain",
+    "Run",
+    "TidemillMaintainOperator",
+    "TidemillRunOperator",
+    "TidemillSweepOperator",
+    "tidemill_dags",
+    "tidemill_dags_from",
+]
 
-_HOMES = {"TidemillRunOperator": ".operators", "TidemillSweepOperator": ".operators", "tidemill_dags": ".dags"}
+_HOMES = {
+    "Launch": ".options",
+    "Maintain": ".options",
+    "Run": ".options",
+    "TidemillMaintainOperator": ".operators",
+    "TidemillRunOperator": ".operators",
+    "TidemillSweepOperator": ".operators",
+    "tidemill_dags": ".dags",
+    "tidemill_dags_from": ".streams",
+}
 
 
 def __getattr__(name: str) -> Any:

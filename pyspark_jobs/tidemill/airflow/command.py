@@ -1,27 +1,29 @@
-"""A call of the command line and its outcome, as values. Checks arguments; starts no process, imports no Airflow.
+"""A call of the command line and its outcome, as values. Starts no process and imports no Airflow.
 
-INVARIANT: a command contains no secret, because every user of the machine can read its arguments.
+INVARIANT: a command contains no setting and no secret, because every user of the machine can read its arguments. These
+are in its environment.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from ..errors import InvalidInput
-from ..names import ENGINES, check_name
-from ..spelling import unknown
+from .checks import is_absent
 
 Event = Mapping[str, Any]
-"""One JSON line of the command: `event` is `progress`, `result` or `error`."""
+"""One JSON line of the command: `event` is `earlier`, `progress`, `result` or `error`."""
+EVENTS = ("earlier", "progress", "result", "error")
 
-
+CONF_ENVIRONMENT = "TIDEMILL_CONF"
+"""The environment variable from which the command line reads settings, as JSON."""
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 """The environment variable from which the command line reads storage options, as JSON."""
+_YES, _NO = (True, "True", "true"), (False, "False", "false")
 
 
 class Exit(IntEnum):
@@ -36,38 +38,59 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Command:
-    """One call of `tidemill VERB PIPELINE --root ROOT …`. Options that are None or empty are omitted."""
+    """One call of `tidemill VERB --root=ROOT … -- PIPELINE`, in the folder `cwd`.
+
+    Absent options are omitted: None, empty, and the text `None`, into which Airflow renders a null parameter. An
+    option that is true becomes a flag, and a list becomes one option for each item.
+    """
 
     verb: str
     pipeline: str
     root: str
     options: Mapping[str, object] = field(default_factory=dict)
     conf: Mapping[str, object] = field(default_factory=dict)
+    storage_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    cwd: str | None = None
 
     def arguments(self) -> list[str]:
         """Return the arguments of `tidemill`, always with `--json`."""
-        arguments = [self.verb, self.pipeline, "--root", self.root, "--json"]
+        arguments = [self.verb, f"--root={self.root}", "--json"]
         for name, value in self.options.items():
-            if value is not None and value != "":
-                arguments += [f"--{name.replace('_', '-')}", str(value)]
-        for key, value in self.conf.items():
-            arguments += ["--conf", f"{key}={_text(value)}"]
-        return arguments
+            option = f"--{name.replace('_', '-')}"
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if one in _YES:
+                    arguments.append(option)
+                elif not is_absent(one) and one not in _NO:
+                    arguments.append(f"{option}={one}")
+        return [*arguments, "--", self.pipeline]
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables that hand over settings and storage options."""
+        found = {}
+        if self.conf:
+            conf = {key: _text(value) for key, value in self.conf.items() if not is_absent(value)}
+            found[CONF_ENVIRONMENT] = json.dumps(conf)
+        if self.storage_options:
+            found[STORAGE_ENVIRONMENT] = json.dumps(self.storage_options)
+        return found
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a command: its exit status (negative: the signal that killed it) and the events it wrote.
 
-    `ended` is the reason why this process stopped the command early, or None.
+    `earlier` are the versions that earlier tries of the task committed. `ended` is the reason why this process stopped
+    the command early, or None. `survivors` are processes that the kernel did not end.
     """
 
     status: int
     result: Event | None = None
     error: Event | None = None
     versions: tuple[int, ...] = ()
+    earlier: tuple[int, ...] = ()
     last_lines: tuple[str, ...] = ()
     ended: str | None = None
+    survivors: tuple[int, ...] = ()
 
     @property
     def not_installed(self) -> bool:
@@ -76,88 +99,17 @@ class Outcome:
         return any(line.endswith(": No module named tidemill") for line in said)
 
 
-def check_pipeline(reference: str) -> str:
-    """Return `reference` if it has the form `module:name` or `path.py:name`, else raise `InvalidInput`."""
-    place, colon, name = reference.rpartition(":") if isinstance(reference, str) else ("", "", "")
-    if colon and place and name.isidentifier():
-        return reference
-    raise InvalidInput(
-        f"invalid pipeline reference `{reference}`: expected a string, `module:name` or `path.py:name`",
-        hint="for example `pipelines/retail.py:p`",
-    )
+def signal_name(number: int) -> str:
+    """Return the name of a signal, also of a real-time signal, which Python does not name.
 
-
-def check_root(root: str | os.PathLike[str]) -> str:
-    """Return `root` if it is a URI or an absolute path, else raise `InvalidInput`.
-
-    A relative path would depend on the working directory of the Airflow worker.
+    >>> signal_name(9), signal_name(signal.SIGRTMIN + 3)
+    ('SIGKILL', 'SIGRTMIN+3')
     """
-    if not isinstance(root, str | os.PathLike):
-        raise InvalidInput(f"root is {root!r}: expected a string, a URI (`s3://bucket/prefix`) or an absolute path")
-    root = os.fspath(root)
-    if "://" in root or os.path.isabs(root):
-        return root
-    raise InvalidInput(
-        f"root `{root}` is relative: expected a URI (`s3://bucket/prefix`, `file:///dir`) or an absolute path"
-    )
-
-
-def check_engine(engine: str | None) -> str | None:
-    """Return `engine` if it is None, a template or the name of an engine, else raise `InvalidInput`."""
-    if engine is None or is_template(engine) or engine in ENGINES:
-        return engine
-    raise unknown("engine", str(engine), ENGINES)
-
-
-def check_limit(what: str, limit: object, kind: type[int] | type[float], least: int) -> None:
-    """Raise `InvalidInput` unless `limit` is a number of at least `least`, as a number or text. None means no limit."""
-    if limit is None or is_template(limit):
-        return
     try:
-        number = kind(str(limit))
+        return signal.Signals(number).name
     except ValueError:
-        number = -1
-    if not number >= least:
-        number_kind = "whole number" if kind is int else "number of seconds"
-        raise InvalidInput(f"{what} is {limit!r}: expected a {number_kind} of at least {least}, or None for no limit")
-
-
-def check_mapping(what: str, value: object, example: str) -> None:
-    """Raise `InvalidInput` unless `value` is a mapping or None. The message shows no values; they may be secret."""
-    if value is not None and not isinstance(value, Mapping):
-        raise InvalidInput(f"{what} is a {type(value).__name__}: expected a mapping, such as `{example}`")
-
-
-def check_storage_options(value: object) -> None:
-    """Raise `InvalidInput` unless `value` maps section names to mappings, or is None."""
-    example = '{"root": {"endpoint_url": "https://…"}, "source": {…}, "sink": {…}}'
-    check_mapping("storage_options", value, example)
-    for section, options in value.items() if isinstance(value, Mapping) else ():
-        if not isinstance(options, Mapping):
-            raise InvalidInput(
-                f"section `{section}` of storage_options is a {type(options).__name__}: expected a mapping, such as "
-                f"`{example}`"
-            )
-
-
-def is_template(value: object) -> bool:
-    """Whether the value is a template, which Airflow renders only when the task runs."""
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
-
-
-def default_name(reference: str) -> str:
-    """Return the default name of a pipeline: the stem of its file, or the last part of its module."""
-    place = check_pipeline(reference).rpartition(":")[0]
-    stem = os.path.basename(place).removesuffix(".py") if place.endswith(".py") else place.rpartition(".")[2]
-    return check_name(stem.replace("_", "-").lower(), "pipeline")
-
-
-def locate(reference: str, folder: str) -> str:
-    """Resolve a relative path in `reference` against `folder`. A module stays as it is."""
-    place, _, name = check_pipeline(reference).rpartition(":")
-    if not place.endswith(".py") or os.path.isabs(place):
-        return reference
-    return f"{os.path.normpath(os.path.join(folder, place))}:{name}"
+        first = getattr(signal, "SIGRTMIN", None)
+        return f"signal {number}" if first is None or number < first else f"SIGRTMIN+{number - first}"
 
 
 def merged(*lists: Sequence[int]) -> tuple[int, ...]:

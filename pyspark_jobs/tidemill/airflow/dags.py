@@ -9,32 +9,38 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG
+from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from ..errors import InvalidInput
-from .command import check_engine, check_limit, check_pipeline, check_root, default_name, is_template
-from .operators import TidemillRunOperator, TidemillSweepOperator
+from ..names import ENGINES
+from .cadence import retries_for
+from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
+from .form import Form
+from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
+from .options import Launch, Maintain, Run, as_arguments
+from .page import page
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.dag import ScheduleArg
 
 DEFAULT_SWEEP = "7-59/15 * * * *"
 """The default schedule of sweeps: every 15 minutes, 7 minutes after the quarter, when most DAGs do not start."""
-
-_DEFAULT_ARGS: Mapping[str, Any] = {
-    "owner": "tidemill",
-    "retries": 3,
-    "retry_delay": timedelta(minutes=1),
-    "retry_exponential_backoff": 2.0,
-    "max_retry_delay": timedelta(minutes=15),
-}
 _RUN_TYPES: Any = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 """All run types except backfills, which would start concurrent runs for dates that a pipeline ignores."""
+_DAG_ARGS: Mapping[str, Any] = {
+    "catchup": False,
+    "max_active_runs": 1,
+    "allowed_run_types": _RUN_TYPES,
+    "dagrun_timeout": timedelta(days=1),
+    "max_consecutive_failed_dag_runs": 10,
+}
+_OWN = {"dag_id": "name", "schedule": "schedule"}
 
 
 def tidemill_dags(
@@ -43,94 +49,165 @@ def tidemill_dags(
     schedule: ScheduleArg,
     *,
     name: str | None = None,
-    sweep: ScheduleArg | bool = True,
-    tasks: str = "one",
     branch: str = "main",
-    engine: str | None = "spark",
-    python: str | None = None,
-    conf: Mapping[str, object] | None = None,
-    env: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, Mapping[str, Any]] | None = None,
-    max_batches: str | int | None = None,
-    time_budget: str | float | None = None,
-    start_date: datetime | None = None,
-    default_args: Mapping[str, Any] | None = None,
-    tags: str | Iterable[str] = (),
+    engine: str | None = "auto",
+    run: Run | None = None,
+    sweep: ScheduleArg | bool = True,
+    maintain: Maintain | bool = True,
+    launch: Launch | None = None,
+    dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
-    """Create the DAGs `NAME` (cadence) and `NAME__sweep`, register them with Airflow and return them by id.
+    """Create the DAGs `NAME`, `NAME__sweep` and `NAME__maintain`, register them with Airflow and return them by id.
 
     - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
     - `root`: a URI or an absolute path.
-    - `schedule`: any schedule that Airflow accepts.
+    - `schedule`: of `NAME`, any schedule that Airflow accepts.
     - `name`: default: the stem of the file, or the last part of the module, of `pipeline`.
+    - `branch`: the branch to commit to.
+    - `engine`: "auto", "spark", or "local", which needs no Java. "auto" chooses for each batch.
+    - `run`: limits of a run, as `Run(max_batches=…, time_budget=…)`.
     - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
-    - `branch`: the branch to commit to. Only "main" exists in this version.
-    - `engine`: "spark" or "local", which needs no Java.
-    - `start_date`, `tags`: passed to Airflow; `tags` are added to the tag `tidemill`.
-    - `tasks`: only "one" is supported: one task drains, publishes and fires due timeouts.
-    - `python`: the interpreter that has Tidemill installed. Default: Airflow's own.
-    - `conf`: `tidemill.…` and `spark.…` settings. They appear on the command line, so pass no secrets.
-    - `env`: extra environment variables of the command.
-    - `storage_options`: `{"root": {…}, "source": {…}, "sink": {…}}`, passed through the environment.
-    - `max_batches`, `time_budget` (seconds): limits of one run. Default: none.
-    - `default_args`: overrides of the task defaults (3 retries after 1, 2 and 4 minutes).
+    - `maintain`: True (daily, discards no version), False (no such DAG) or `Maintain(keep=…, …)`.
+    - `launch`: how commands are started, as `Launch(python=…, env=…, …)`.
+    - `dag_args`: any arguments of Airflow's `DAG`, for all of them. `tags`, `default_args` and `params` are added to
+      ours; anything else replaces ours.
 
-    Raises `InvalidInput` for invalid arguments; Airflow shows it as an import error of the DAG file.
+    Raises `InvalidInput` for invalid arguments, and if a DAG of this file has the same id. Airflow shows it as an
+    import error of the DAG file.
     """
-    if tasks != "one":
-        raise InvalidInput(f"tidemill_dags got tasks={tasks!r}: this version supports only tasks='one'")
-    check_limit("max_batches", max_batches, int, 1)
-    check_limit("time_budget", time_budget, float, 0)
-    shared = _Shared(
+    return make_dags(
+        pipeline, root, schedule, sys._getframe(1).f_code.co_filename, name=name, branch=branch, engine=engine, run=run,
+        sweep=sweep, maintain=maintain, launch=launch, dag_args=dag_args,
+    )  # fmt: skip
+
+
+def make_dags(
+    pipeline: str,
+    root: str | os.PathLike[str],
+    schedule: ScheduleArg,
+    fileloc: str,
+    *,
+    name: str | None = None,
+    branch: str = "main",
+    engine: str | None = "auto",
+    run: Run | None = None,
+    sweep: ScheduleArg | bool = True,
+    maintain: Maintain | bool = True,
+    launch: Launch | None = None,
+    dag_args: Mapping[str, Any] | None = None,
+) -> dict[str, DAG]:
+    """Do what `tidemill_dags` does, for the DAG file `fileloc`."""
+    for what, value, kind in (("run", run, Run), ("launch", launch, Launch), ("maintain", maintain, Maintain | bool)):
+        if value is not None and not isinstance(value, kind):
+            expected = "True, False or `Maintain(…)`" if what == "maintain" else f"`{what.capitalize()}(…)`"
+            raise InvalidInput(f"{what} is a {type(value).__name__}: expected {expected}")
+    made = _Pipeline(
         name=name or default_name(pipeline),
-        fileloc=sys._getframe(1).f_code.co_filename,
-        start_date=start_date,
-        default_args={**_DEFAULT_ARGS, **(default_args or {})},
-        tags=("tidemill", *((tags,) if isinstance(tags, str) else tags)),
+        fileloc=fileloc,
+        arguments={
+            "pipeline": check_pipeline(pipeline),
+            "root": root if is_template(root) else check_root(root),
+            "branch": branch,
+            **as_arguments(launch or Launch()),
+        },
+        dag_args=_checked(dag_args),
     )
-    arguments: dict[str, Any] = {
-        "pipeline": check_pipeline(pipeline),
-        "root": root if is_template(root) else check_root(root),
-        "branch": branch,
-        "engine": check_engine(engine),
-        "python": python,
-        "conf": conf,
-        "env": env,
-        "storage_options": storage_options,
-    }
-    with shared.dag(shared.name, schedule, "drain waiting files, publish, fire due timeouts") as cadence:
-        TidemillRunOperator(task_id="run", max_batches=max_batches, time_budget=time_budget, **arguments)
-    dags = [cadence]
+    check_engine(engine)
+    dags = [made.cadence(schedule, engine, run or Run())]
     if sweep is not False:
-        clock = DEFAULT_SWEEP if isinstance(sweep, bool) else sweep
-        with shared.dag(f"{shared.name}__sweep", clock, "fire due timeouts, without input") as sweeping:
-            TidemillSweepOperator(task_id="sweep", **arguments)
-        dags.append(sweeping)
+        dags.append(made.sweep(DEFAULT_SWEEP if isinstance(sweep, bool) else sweep, engine))
+    if maintain is not False:
+        dags.append(made.upkeep(maintain if isinstance(maintain, Maintain) else Maintain()))
     return {dag.dag_id: dag for dag in dags}
 
 
 @dataclass(frozen=True)
-class _Shared:
-    """The arguments that all DAGs of one pipeline share."""
+class _Pipeline:
+    """What all DAGs of one pipeline share, and a method for each of them."""
 
     name: str
     fileloc: str
-    start_date: datetime | None
-    default_args: dict[str, Any]
-    tags: tuple[str, ...]
+    arguments: Mapping[str, Any]
+    dag_args: Mapping[str, Any]
 
-    def dag(self, dag_id: str, schedule: ScheduleArg, what: str) -> DAG:
+    def cadence(self, schedule: ScheduleArg, engine: str | None, limits: Run) -> DAG:
+        form = Form()
+        options = {
+            "engine": form.engine(engine),
+            "max_batches": form.whole_number("max_batches", limits.max_batches, "End after so many batches."),
+            "time_budget": form.seconds("time_budget", limits.time_budget, "Start no further batch after so long."),
+        }
+        with self._dag("", schedule, form, "processes waiting files, publishes, fires due timeouts") as dag:
+            TidemillRunOperator(task_id="run", **options, **self.arguments)
+        return dag
+
+    def sweep(self, schedule: ScheduleArg, engine: str | None) -> DAG:
+        form = Form()
+        options = {"engine": form.engine(engine)}
+        with self._dag("__sweep", schedule, form, "fires due timeouts, without input") as dag:
+            TidemillSweepOperator(task_id="sweep", **options, **self.arguments)
+        return dag
+
+    def upkeep(self, maintain: Maintain) -> DAG:
+        form = Form()
+        options = {
+            "engine": form.engine(maintain.engine, ENGINES),
+            "keep": form.text("keep", maintain.keep, "Age of the versions that stay readable, such as `90 days`."),
+            "keep_versions": form.whole_number("keep_versions", maintain.keep_versions, "Versions that stay readable."),
+            "time_budget": form.seconds("time_budget", maintain.time_budget, "Leave the rest to the next run."),
+            "compact_sinks": maintain.compact_sinks,
+            "report_only": form.flag("dry_run", "Report what would be deleted, and change nothing."),
+        }
+        what = "merges state, discards old versions, deletes what no version needs"
+        with self._dag("__maintain", maintain.schedule, form, what) as dag:
+            TidemillMaintainOperator(task_id="maintain", **options, **self.arguments)
+        return dag
+
+    def _dag(self, suffix: str, schedule: ScheduleArg, form: Form, what: str) -> DAG:
+        dag_id = f"{self.name}{suffix}"
+        _refuse_twice(dag_id, self.arguments["pipeline"])
+        given = dict(self.dag_args)
+        tags = given.pop("tags", ())
+        params = dict(given.pop("params", None) or {})
+        for param in params.keys() & form.params.keys():
+            raise InvalidInput(f"dag_args has a parameter `{param}`, which `{dag_id}` has already")
+        default_args = {"owner": "tidemill", **retries_for(schedule), **(given.pop("default_args", None) or {})}
         dag = DAG(
             dag_id=dag_id,
             schedule=schedule,
-            start_date=self.start_date,
-            catchup=False,
-            max_active_runs=1,
-            allowed_run_types=_RUN_TYPES,
-            default_args=self.default_args,
-            tags=list(self.tags),
-            description=f"Tidemill pipeline {self.name}: {what}",
+            default_args=default_args,
+            tags=["tidemill", *((tags,) if isinstance(tags, str) else tags)],
+            params=params,
+            **{
+                "description": f"Tidemill pipeline {self.name}: {what}",
+                "doc_md": page(self.name, self.arguments, dag_id, what),
+                **_DAG_ARGS,
+                **given,
+            },
         )
+        # `DAG` validates defaults against their schemas, 1 ms each. Ours are checked already, so they come later.
+        dag.params.update(form.params)
         # Airflow records the file that calls `DAG`. Paths in `pipeline` are relative to the file that calls us.
         dag.fileloc = self.fileloc
         return dag
+
+
+def _checked(dag_args: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    check_mapping("dag_args", dag_args, '{"start_date": …, "tags": […], "on_failure_callback": …}')
+    for name, ours in _OWN.items():
+        if name in (dag_args or {}):
+            raise InvalidInput(f"dag_args has `{name}`: use the argument `{ours}` of tidemill_dags instead")
+    check_mapping("default_args of dag_args", (dag_args or {}).get("default_args"), '{"retries": 1}')
+    check_mapping("params of dag_args", (dag_args or {}).get("params"), '{"team": "lake"}')
+    return dag_args or {}
+
+
+def _refuse_twice(dag_id: str, pipeline: str) -> None:
+    """Raise `InvalidInput` if this parse of the DAG file has made a DAG of that id. Airflow would drop one silently."""
+    for known, _ in DagContext.autoregistered_dags:
+        if known.dag_id == dag_id:
+            other = next((str(task.pipeline) for task in known.tasks if hasattr(task, "pipeline")), "another DAG")
+            raise InvalidInput(
+                f"two DAGs have the id `{dag_id}`: of `{other}` and of `{pipeline}`",
+                hint="give one of them another name: `tidemill_dags(…, name=…)`",
+            )

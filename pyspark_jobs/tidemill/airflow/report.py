@@ -1,16 +1,17 @@
 """The text of a task log: one line of progress per batch, one summary, one failure message.
 
-INVARIANT: the first line of a summary or a failure stands alone and names the committed versions.
+INVARIANT: the first line of a summary or a failure stands alone and names the committed versions. An exception has no
+text of a row, unless the operator asks for it; the log has all of it.
 """
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..counts import count_of, versions_of
-from .command import Command, Event, Exit, Outcome
+from .command import Command, Event, Exit, Outcome, signal_name
+from .rowless import without_rows
 
 RECOMPUTE = (
     "hint: commits are final, so clearing a task does not recompute them; "
@@ -36,8 +37,11 @@ def progress(event: Event) -> str:
     return "committed " + ", ".join(parts)
 
 
-def summary(result: Event, earlier: Sequence[int]) -> list[str]:
-    """Return the lines for a command that succeeded. `earlier`: versions that earlier tries of the task committed."""
+def summary(outcome: Outcome) -> list[str]:
+    """Return the lines for a command that succeeded, and for what earlier tries of the task had committed."""
+    result = outcome.result or {}
+    if result.get("verb") == "maintain":
+        return [f"tidemill: {_upkeep(result)}"]
     committed, head = result.get("versions"), result.get("head")
     if committed:
         first = f"tidemill: committed {versions_of(committed)}"
@@ -45,20 +49,39 @@ def summary(result: Event, earlier: Sequence[int]) -> list[str]:
         first = f"tidemill: {'nothing to do' if result.get('status') == 'nothing' else 'committed nothing new'}"
     if head is not None:
         first += " (no version yet)" if head < 0 else f" (head {head})"
-    if earlier:
-        first += f"; an earlier try of this task had already committed {versions_of(earlier)}"
+    if outcome.earlier:
+        first += f"; an earlier try of this task had already committed {versions_of(outcome.earlier)}"
     if result.get("already_committed"):
         first += f"; another run of the same plan had already committed {versions_of(result['already_committed'])}"
     lines = [first]
     left = set(result.get("published") or []) - set(committed or [])
     if left:
         lines.append(f"tidemill: published {versions_of(sorted(left))}, left unpublished by an earlier run")
-    return [*lines, RECOMPUTE] if earlier else lines
+    return [*lines, RECOMPUTE] if outcome.earlier else lines
 
 
-def failure(command: Command, outcome: Outcome) -> str:
-    """Return the message for a failed command. Its first line gives the reason and the versions committed before."""
+def _upkeep(result: Event) -> str:
+    """Describe the upkeep that was done, in one line."""
+    if result.get("dry_run"):
+        return f"dry run: {count_of(len(result.get('garbage') or []), 'object')} would be deleted"
+    if result.get("status") == "nothing":
+        return "nothing to do"
+    parts = [f"deleted {count_of(result.get('deleted') or 0, 'object')}"]
+    if result.get("merged"):
+        parts.append(f"merged {count_of(len(result['merged']), 'range')} of state")
+    if result.get("compacted"):
+        parts.append(f"joined {count_of(len(result['compacted']), 'group')} of published files")
+    return f"{', '.join(parts)}; versions from {result.get('floor', 0)} on are kept"
+
+
+def failure(command: Command, outcome: Outcome, *, with_rows: bool = False) -> str:
+    """Return the message for a failed command. Its first line gives the reason and the versions committed before.
+
+    `with_rows` keeps the whole message of the command and its last lines, which may contain values of rows.
+    """
     first, rest = _reason(command, outcome)
+    if not with_rows:
+        first, *rest = without_rows("\n".join([first, *rest]))
     before = f" ({versions_of(outcome.versions)} committed before)" if outcome.versions else ""
     return "\n".join([first + before, *rest])
 
@@ -75,7 +98,7 @@ def _reason(command: Command, outcome: Outcome) -> tuple[str, list[str]]:
         hint = "hint: install the Tidemill wheel in that interpreter, or set `python=` to one that has it"
         return f"{name} did not start: {outcome.last_lines[-1]}", [hint]
     if outcome.status < 0:
-        return f"{name} was killed by {signal.Signals(-outcome.status).name}", _said(outcome)
+        return f"{name} was killed by {signal_name(-outcome.status)}", _said(outcome)
     if outcome.status == Exit.USAGE and outcome.last_lines[-1:] and outcome.last_lines[-1].startswith("Error: "):
         return f"{name}: {outcome.last_lines[-1].removeprefix('Error: ')}", _said(outcome)
     if outcome.status in (Exit.DONE, Exit.NOTHING):

@@ -23,10 +23,16 @@ if TYPE_CHECKING:
     from ..repository import Repository
 
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
+CONF_ENVIRONMENT = "TIDEMILL_CONF"
 _STORAGE_SHAPE = '{"root": {"endpoint_url": "…"}, "source": {…}, "sink": {…}}'
+_CONF_SHAPE = '{"spark.executor.memory": "4g"}'
 _STORAGE_HELP = (
     "Store option, for example root.endpoint_url=…; the sections are root, source and sink. Repeatable. Do not pass "
     f"secrets here: use the AWS credential chain, or JSON in {STORAGE_ENVIRONMENT}."
+)
+_CONF_HELP = (
+    "A `tidemill.…` or `spark.…` setting. Repeatable. Settings that others on the machine must not see go into "
+    f"{CONF_ENVIRONMENT}, as a JSON object."
 )
 
 _ROOT_HELP = "URI of the repositories: s3://bucket/prefix, file:///dir or a folder."
@@ -141,7 +147,7 @@ def reading_options(command: Command) -> Command:
 
 
 def _target(reference: str, root: str, branch: str, conf: Iterable[str], storage: Iterable[str]) -> Target:
-    return Target(reference, root, branch, dict(pairs(conf, "--conf")), storage_options(storage))
+    return Target(reference, root, branch, settings(conf), storage_options(storage))
 
 
 def _root_for(reference: str, root: str | None) -> str:
@@ -179,7 +185,7 @@ def _place_options(command: Command) -> Command:
     """Add the options that say which branch, settings and stores are used."""
 
     @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to use.")
-    @click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
+    @click.option("--conf", multiple=True, metavar="K=V", help=_CONF_HELP)
     @click.option("--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP)
     @functools.wraps(command)
     def wrapped(**rest: Any) -> Any:
@@ -255,6 +261,14 @@ def pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     return found
 
 
+def settings(texts: Iterable[str]) -> dict[str, str]:
+    """Return the settings of the environment, overridden by those of the command line."""
+    found = _json_of_environment(CONF_ENVIRONMENT, _CONF_SHAPE)
+    if not all(isinstance(value, str) for value in found.values()):
+        raise click.UsageError(f"{CONF_ENVIRONMENT} is not valid: expected JSON of the form {_CONF_SHAPE}")
+    return found | dict(pairs(texts, "--conf"))
+
+
 def storage_options(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the storage options of the environment, overridden by those of the command line."""
     found = _storage_of_environment()
@@ -269,16 +283,24 @@ def storage_options(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _storage_of_environment() -> dict[str, dict[str, Any]]:
-    text = os.environ.get(STORAGE_ENVIRONMENT)
+    found = _json_of_environment(STORAGE_ENVIRONMENT, _STORAGE_SHAPE)
+    if not all(isinstance(section, dict) for section in found.values()):
+        raise click.UsageError(f"{STORAGE_ENVIRONMENT} is not valid: expected JSON of the form {_STORAGE_SHAPE}")
+    return {name: dict(section) for name, section in found.items()}
+
+
+def _json_of_environment(variable: str, shape: str) -> dict[str, Any]:
+    """Return the JSON object of a variable, or an empty one. The error does not show the text."""
+    text = os.environ.get(variable)
     if not text:
         return {}
     try:
         found = json.loads(text)
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not all(isinstance(section, dict) for section in found.values()):
-        raise click.UsageError(f"{STORAGE_ENVIRONMENT} is not valid: expected JSON of the form {_STORAGE_SHAPE}")
-    return {str(name): dict(section) for name, section in found.items()}
+    if not isinstance(found, dict):
+        raise click.UsageError(f"{variable} is not valid: expected JSON of the form {shape}")
+    return found
 
 
 def point_in_time(text: str) -> int | str:

@@ -82,6 +82,7 @@ def run(target: Target, drive: Drive, out: Output) -> int:
     from ..verbs.run import run as drain
 
     repository = target.open()
+    _report_earlier_tries(repository, out)
     started = time.monotonic()
     with watched(out, f"draining {target.reference} on {drive.engine}") as on_batch:
         done = drain(repository.context, None, drive.engine, drive.limits, on_batch)
@@ -101,10 +102,20 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
     from ..verbs.run import sweep as fire
 
     repository = target.open()
+    _report_earlier_tries(repository, out)
     started = time.monotonic()
     with watched(out, f"sweeping {target.reference} on {drive.engine}") as on_batch:
         done = fire(repository.context, None, drive.engine, drive.limits, on_batch)
     return _finish("sweep", repository, done, time.monotonic() - started, out)
+
+
+def _report_earlier_tries(repository: Repository, out: Output) -> None:
+    """With `--json`, write an event that names the versions of earlier tries of this Airflow task, if there are any."""
+    from ..verbs.tries import earlier_tries
+
+    earlier = earlier_tries(repository.context) if out.json else []
+    if earlier:
+        out.event("earlier", {"versions": earlier})
 
 
 def _finish(verb: str, repository: Repository, done: Drained, seconds: float, out: Output) -> int:

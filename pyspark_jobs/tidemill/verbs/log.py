@@ -27,10 +27,11 @@ def log(context: Context, limit: int | None = None) -> list[Commit]:
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidInput(f"log: limit={limit!r}, expected a whole number of at least 0")
     warn_if_moved(context)
-    return list(itertools.islice(_newest_first(context), limit))
+    return list(itertools.islice(newest_first(context), limit))
 
 
-def _newest_first(context: Context) -> Iterator[Commit]:
+def newest_first(context: Context) -> Iterator[Commit]:
+    """Yield the commits that are kept, newest first. Each is read when it is asked for."""
     head, first = context.head(), first_kept(seen_floor(context.initialised(), context.branch))
     for version in range(-1 if head is None else head.version, first - 1, -1):
         yield context.log.commit(version)

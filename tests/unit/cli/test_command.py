@@ -13,7 +13,7 @@ import pytest
 from tidemill.cli import result_file
 from tidemill.cli.exits import Exit, error_lines, exit_status
 from tidemill.cli.main import main, tidemill
-from tidemill.cli.options import storage_options
+from tidemill.cli.options import settings, storage_options
 from tidemill.cli.output import committed
 from tidemill.errors import KINDS, Fenced, InvalidInput
 
@@ -118,6 +118,20 @@ def test_storage_options_of_the_command_line_override_those_of_the_environment(m
         "root": {"region_name": "x=y", "endpoint_url": "b"},
         "sink": {"k": "v"},
     }
+
+
+def test_settings_of_the_command_line_override_those_of_the_environment(monkeypatch):
+    monkeypatch.setenv("TIDEMILL_CONF", json.dumps({"spark.a": "1", "spark.b": "2"}))
+    assert settings(["spark.b=3", "spark.c=4"]) == {"spark.a": "1", "spark.b": "3", "spark.c": "4"}
+
+
+@pytest.mark.parametrize("text", [f'{{"spark.a": ["{SECRET}"]}}', SECRET, f'["{SECRET}"]'])
+def test_settings_of_the_environment_are_never_shown(text, monkeypatch, capsys):
+    monkeypatch.setenv("TIDEMILL_CONF", text)
+    assert main(["run", "m:p", "--root", "x"]) == Exit.USAGE
+    found = capsys.readouterr()
+    assert "TIDEMILL_CONF is not valid: expected JSON of the form" in found.err
+    assert SECRET not in found.err + found.out
 
 
 @pytest.mark.parametrize("text", [f'{{"root": "{SECRET}"}}', SECRET, f'["{SECRET}"]'])

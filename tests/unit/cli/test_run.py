@@ -314,5 +314,68 @@ def test_the_file_for_spark_submit_accepts_the_arguments_of_run(call, home):
     )
     assert (done.returncode, done.stdout.splitlines()[0][:23]) == (Exit.DONE, "committed versions 0–1:")
     assert objects((home / "result.json").read_text())[0]["versions"] == [0, 1]
-    assert subprocess.run([sys.executable, path, *target], capture_output=True).returncode == Exit.NOTHING
+    idle = subprocess.run([sys.executable, path, *target, "--result-file", str(home / "result.json")])
+    assert idle.returncode == Exit.DONE  # spark-submit, YARN, EMR and Databricks report any other status as a failure
+    assert objects((home / "result.json").read_text())[0]["status"] == "nothing"
     assert subprocess.run([sys.executable, path, "--nothing"], capture_output=True).returncode == Exit.USAGE
+
+
+def try_of(monkeypatch: pytest.MonkeyPatch, number: int, run: str = "r1", task: str = "run") -> None:
+    """Set the environment of a try of an Airflow task."""
+    named = {"DAG_ID": "words", "TASK_ID": task, "DAG_RUN_ID": run, "TRY_NUMBER": str(number)}
+    for name, value in named.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+
+
+def earlier(out: str) -> list[list[int]]:
+    return [event["versions"] for event in objects(out) if event["event"] == "earlier"]
+
+
+def test_a_later_try_of_an_airflow_task_names_what_the_commits_say_of_earlier_ones(call, home, monkeypatch):
+    call("init")
+    try_of(monkeypatch, 1)
+    assert earlier(call("run", "--json", "--max-batches", "1")[1]) == []
+    try_of(monkeypatch, 1, run="r2")
+    call("run", "--json")
+    (home / "in" / "c.csv").write_text("word,n\nq,1\n")
+    try_of(monkeypatch, 2)
+    status, out, _ = call("run", "--json")
+    assert (status, earlier(out)) == (Exit.DONE, [[0]])
+    assert objects(out)[0] == {"event": "earlier", "versions": [0]}
+    try_of(monkeypatch, 3)
+    status, out, _ = call("sweep", "--json")
+    assert (status, earlier(out)) == (Exit.NOTHING, [[0, 2]])
+    assert "earlier" not in call("sweep")[2]
+
+
+def test_a_first_try_and_other_tasks_report_no_earlier_try(call, home, monkeypatch):
+    call("init")
+    try_of(monkeypatch, 1)
+    call("run")
+    assert earlier(call("run", "--json")[1]) == []  # first tries do not search
+    try_of(monkeypatch, 2, task="other")
+    assert earlier(call("run", "--json")[1]) == []
+
+
+@pytest.mark.parametrize(
+    ("logical_date", "found"),
+    [("2020-01-01T00:00:00+00:00", [[0, 1]]), ("2999-01-01T00:00:00+00:00", [[0, 1]]), ("no date", [[0, 1]])],
+)
+def test_a_later_try_searches_back_to_the_logical_date(call, monkeypatch, logical_date, found):
+    call("init")
+    try_of(monkeypatch, 1)
+    call("run")
+    try_of(monkeypatch, 2)
+    monkeypatch.setenv("AIRFLOW_CTX_LOGICAL_DATE", logical_date)
+    assert earlier(call("run", "--json")[1]) == found
+
+
+def test_the_search_for_earlier_tries_ends_at_the_logical_date(call, home, monkeypatch):
+    call("init")
+    try_of(monkeypatch, 1)
+    monkeypatch.setattr("tidemill.driver.assemble.now_ms", lambda: 1_700_000_000_000)
+    call("run")
+    monkeypatch.undo()
+    try_of(monkeypatch, 2)
+    monkeypatch.setenv("AIRFLOW_CTX_LOGICAL_DATE", "2024-06-01T00:00:00+00:00")
+    assert earlier(call("run", "--json")[1]) == []

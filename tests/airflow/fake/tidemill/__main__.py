@@ -48,12 +48,16 @@ def error(kind: str, message: str, status: int = 1) -> int:
 
 def flaky() -> int:
     """Commits version 4 and then loses its store at the first try; finds nothing to do at the second."""
-    return BEHAVIOURS["unavailable"]() if os.environ["AIRFLOW_CTX_TRY_NUMBER"] == "1" else nothing()
+    if os.environ["AIRFLOW_CTX_TRY_NUMBER"] == "1":
+        return BEHAVIOURS["unavailable"]()
+    say("earlier", versions=[4])
+    return nothing()
 
 
-def once() -> int:
-    """Does its work at the first try, and finds nothing to do later."""
-    return done() if os.environ["AIRFLOW_CTX_TRY_NUMBER"] == "1" else nothing()
+def again() -> int:
+    """Fails at each try; the commits tell of version 4."""
+    say("earlier", versions=[4])
+    return error("CorruptState", "segment `s` is missing")
 
 
 def usage() -> int:
@@ -80,6 +84,46 @@ def hang(ignore: bool = False) -> int:
         time.sleep(60)
 
 
+def stalls() -> int:
+    """Commits version 4 and is silent for ever at the first try; finds nothing to do at the second."""
+    if os.environ.get("AIRFLOW_CTX_TRY_NUMBER", "1") == "1":
+        return hang()
+    return nothing()
+
+
+def slow() -> int:
+    """Never silent for as long as a second, and done after two."""
+    for number in range(8):
+        if number % 2:
+            progress(number)
+        else:
+            print("at work", file=sys.stderr, flush=True)
+        time.sleep(0.25)
+    return done()
+
+
+def says() -> int:
+    """Writes the text that a test asks for to stderr, with the values of variables."""
+    sys.stderr.buffer.write(os.path.expandvars(os.environ["FAKE_SAYS"]).encode() + b"\n")
+    sys.stderr.flush()
+    return done()
+
+
+def endless() -> int:
+    """Writes a line of 100 MB, and one of as many bytes to stdout."""
+    for stream in (sys.stderr, sys.stdout):
+        for _ in range(100):
+            stream.write("x" * 1_000_000)
+        stream.write("\n")
+        stream.flush()
+    return done()
+
+
+def realtime() -> int:
+    os.kill(os.getpid(), signal.SIGRTMIN + 3)
+    return 0
+
+
 def leave() -> int:
     """Ends at once and leaves a process that keeps neither pipe."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -90,7 +134,8 @@ def leave() -> int:
 
 
 def echo() -> int:
-    print(json.dumps({"arguments": sys.argv[1:], "env": dict(os.environ)}), file=sys.stderr)
+    heard = {"arguments": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd(), "path": sys.path}
+    print(json.dumps(heard), file=sys.stderr)
     return done()
 
 
@@ -104,7 +149,17 @@ BEHAVIOURS: dict[str, Callable[[], int]] = {
     "unavailable": lambda: error("StoreUnavailable", "put `x` of `s3://lake`: no answer"),
     "internal": lambda: error("InternalError", "ranges do not tile"),
     "flaky": flaky,
-    "once": once,
+    "again": again,
+    "stalls": stalls,
+    "slow": slow,
+    "says": says,
+    "endless": endless,
+    "realtime": realtime,
+    "rows": lambda: error(
+        "InvalidInput",
+        "function `f` of operator `o` raised `ValueError: Joe Smith` for key `1`, processing the row (k=1, v='Joe')\n"
+        "Traceback (most recent call last):\nValueError: Joe Smith\nhint: repair the function",
+    ),
     "usage": usage,
     "crash": crash,
     "silent": lambda: 0,

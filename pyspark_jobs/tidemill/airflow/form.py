@@ -1,0 +1,53 @@
+"""The form of a DAG: typed parameters, and the templates by which their values reach a task.
+
+A null parameter renders as the text `None`, which `command` counts as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Param
+
+from ..names import CHOICES
+from .checks import is_absent, is_template
+
+
+class Form:
+    """Collects the parameters of one DAG. Each method adds a field and returns the template of its value.
+
+    A default that is a template itself, or a list, gets no field: Airflow checks the type of defaults at parse time.
+    """
+
+    def __init__(self) -> None:
+        self.params: dict[str, Any] = {}
+
+    def engine(self, default: str | None, known: Sequence[str] = CHOICES) -> Any:
+        """Add the choice of the engine."""
+        return self._field("engine", default, "Engine that runs the batches.", ["null", "string"], enum=[*known, None])
+
+    def text(self, name: str, default: Any, description: str) -> Any:
+        """Add optional text."""
+        return self._field(name, default, description, ["null", "string"])
+
+    def whole_number(self, name: str, default: Any, description: str) -> Any:
+        """Add an optional whole number of at least 1."""
+        number = int(default) if str(default).isdecimal() else default
+        return self._field(name, number, description, ["null", "integer"], minimum=1)
+
+    def seconds(self, name: str, default: Any, description: str) -> Any:
+        """Add an optional number of seconds."""
+        number = default if is_absent(default) or is_template(default) else float(default)
+        return self._field(name, number, f"{description} In seconds.", ["null", "number"], minimum=0)
+
+    def flag(self, name: str, description: str) -> Any:
+        """Add a choice between yes and no, which is no by default."""
+        return self._field(name, False, description, "boolean")
+
+    def _field(self, name: str, default: Any, description: str, kind: Any, **rules: Any) -> Any:
+        if is_template(default) or isinstance(default, list | tuple) or (isinstance(default, str) and "=" in default):
+            return default
+        value = None if is_absent(default) else default
+        self.params[name] = Param(value, description, type=kind, **rules)
+        return f"{{{{ params.{name} }}}}"

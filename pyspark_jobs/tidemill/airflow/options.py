@@ -1,0 +1,97 @@
+"""Options of `tidemill_dags`, as values: how commands are started, how runs end, and what upkeep keeps.
+
+Each checks itself when it is made, so that Airflow shows a mistake as an import error of the DAG file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any
+
+from ..names import ENGINES
+from .checks import check_engine, check_limit, check_mapping, check_storage_options, seconds_of
+
+DEFAULT_MAINTAIN = "23 3 * * *"
+"""The default schedule of upkeep: once a day, at 03:23."""
+DEFAULT_STALL = timedelta(hours=2)
+"""How long a command may be silent before it counts as hanging."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How the command line is started, in all DAGs of a pipeline. Strings are templated.
+
+    - `python`: the interpreter that has Tidemill installed. Default: Airflow's own.
+    - `cwd`: the working folder of the command, relative to the folder of the DAG file. Default: that folder.
+    - `conf`: `tidemill.…` and `spark.…` settings, passed through the environment.
+    - `env`: environment variables of the command, added to those of the worker.
+    - `storage_options`: `{"root": {…}, "source": {…}, "sink": {…}}`, passed through the environment.
+    - `stall_timeout`: end and retry a command that writes no line and commits nothing for so long. A `timedelta`,
+      seconds, or None for never. It must be longer than the longest batch.
+    - `rows_in_exceptions`: keep values of rows and keys in the text of exceptions. The log always has them.
+    """
+
+    python: str | None = None
+    cwd: str | None = None
+    conf: Mapping[str, object] | None = field(default=None, repr=False)
+    env: Mapping[str, str] | None = field(default=None, repr=False)
+    storage_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
+    stall_timeout: timedelta | float | None = DEFAULT_STALL
+    rows_in_exceptions: bool = False
+
+    def __post_init__(self) -> None:
+        check_mapping("conf", self.conf, '{"tidemill.block_rows": 65536}')
+        check_mapping("env", self.env, '{"AWS_PROFILE": "lake"}')
+        check_storage_options(self.storage_options)
+        seconds_of("stall_timeout", self.stall_timeout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Limits of one run of the cadence. The form of the DAG can override them. Default: none.
+
+    - `max_batches`: end after so many batches.
+    - `time_budget`: start no further batch after so many seconds.
+    """
+
+    max_batches: str | int | None = None
+    time_budget: str | float | None = None
+
+    def __post_init__(self) -> None:
+        check_limit("max_batches", self.max_batches, int, 1)
+        check_limit("time_budget", self.time_budget, float, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maintain:
+    """What upkeep does, and when. The form of the DAG can override all but the schedule, the engine and the sinks.
+
+    - `schedule`: any schedule that Airflow accepts. Default: once a day.
+    - `keep`: the age of versions that stay readable, such as "90 days"; or a list with "OPERATOR=AGE" for states.
+    - `keep_versions`: the number of versions that stay readable, or a list in the same way.
+    - `time_budget`: merge and delete nothing more after so many seconds. The next run does the rest.
+    - `compact_sinks`: join small published files.
+    - `engine`: the engine that merges state.
+
+    Without `keep` and `keep_versions` no version is discarded.
+    """
+
+    schedule: Any = DEFAULT_MAINTAIN
+    keep: str | Sequence[str] | None = None
+    keep_versions: str | int | Sequence[str] | None = None
+    time_budget: str | float | None = None
+    compact_sinks: bool = False
+    engine: str | None = "local"
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine, ENGINES)
+        check_limit("time_budget", self.time_budget, float, 0)
+        if not isinstance(self.keep_versions, list | tuple) and "=" not in str(self.keep_versions):
+            check_limit("keep_versions", self.keep_versions, int, 1)
+
+
+def as_arguments(options: Launch | Run | Maintain) -> dict[str, Any]:
+    """Return the options by name, as keyword arguments of an operator. Values are not copied."""
+    return {one.name: getattr(options, one.name) for one in fields(options)}

@@ -236,7 +236,7 @@ def test_child_gets_the_airflow_run_the_arguments_and_the_folder_of_the_dag(
 ) -> None:
     found = heard(run_task("echo"))
     assert found["arguments"] == [
-        *("run", "--root=s3://lake/tidemill", "--json", "--branch=main", "--engine=spark"),
+        *("run", "--root=s3://lake/tidemill", "--json", "--branch=main", "--engine=auto"),
         *("--", f"{airflow_home}/dags/pipelines/retail.py:p"),
     ]
     assert found["cwd"] == str(airflow_home / "dags")
@@ -260,7 +260,7 @@ def test_folder_of_the_command_is_relative_to_that_of_the_dag(run_task: RunTask,
 @pytest.mark.parametrize(
     ("dag_id", "conf", "options"),
     [
-        ("retail", {"max_batches": 3, "time_budget": 60}, ["--engine=spark", "--max-batches=3", "--time-budget=60"]),
+        ("retail", {"max_batches": 3, "time_budget": 60}, ["--engine=auto", "--max-batches=3", "--time-budget=60"]),
         ("retail", {"engine": None, "max_batches": None}, []),
         ("retail__sweep", {"engine": "local"}, ["--engine=local"]),
         (

@@ -125,6 +125,23 @@ def test_a_branch_with_a_place_publishes_its_own_versions_there(tmp_path: Path) 
         r.branch("other", publish_to=str(tmp_path / "place"))
 
 
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("", "publish_to is '', expected a folder"),
+        ("/", "publish_to is '/', expected a folder"),
+        ("{}/out", "so readers would find the rows of both"),
+        ("{}/out/deeper", "so readers would find the rows of both"),
+        ("{}/root/shop", "inside of the repository"),
+    ],
+)
+def test_a_place_where_other_files_are_is_refused(tmp_path: Path, where: str, said: str) -> None:
+    r = three(tmp_path)
+    with pytest.raises(tm.InvalidInput, match=said):
+        r.branch("fix", 0, publish_to=where.format(tmp_path))
+    assert [one.name for one in r.branches()] == ["main"]
+
+
 def test_forget_names_the_places_of_branches_and_drops_these(tmp_path: Path) -> None:
     r = three(tmp_path)
     r.branch("fix", at=1, publish_to=str(tmp_path / "place"))

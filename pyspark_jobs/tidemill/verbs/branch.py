@@ -16,6 +16,7 @@ from ..driver.lost_versions import place_of
 from ..driver.versions import VersionSpec, is_number, resolve
 from ..errors import InvalidInput
 from ..names import check_name
+from ..pipeline.places import check_branch_place
 from ..protocol.entries import DropBranch, NewBranch
 from ..protocol.log import log_of
 from ..protocol.records import Parent
@@ -53,6 +54,7 @@ def branch(
     fork = _fork(context, at)
     found = context.at(fork.version)
     if publish_to is not None:
+        check_branch_place(context.pipeline, publish_to, context.root, context.storage_options)
         _refuse_used_place(publishing_to(context, publish_to))
 
     def make(refs: Refs, number: int) -> NewBranch:

@@ -136,7 +136,8 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
     branch.check_operators(theirs)
-    fork = known.fork.version
+    _check_code(context, name, head, theirs)
+    fork = _start(theirs, known.fork.version)
     if head is not None:
         _check_history(context, name, head, fork, last_repeated(branch, theirs))
     _check_covered(context, branch, name, head, theirs, fork)
@@ -153,6 +154,23 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     change = sink_change(context, head, start)
     adds = {sink: [one.version for one in those] for sink, those in added.items()}
     return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
+
+
+def _start(theirs: Commit, fork: int) -> int:
+    """Return the newest version that both have: the fork, or an earlier one if the branch was rewound to before it."""
+    return max((version for version in effective(theirs) if version <= fork), default=-1)
+
+
+def _check_code(context: Context, name: str, head: Commit | None, theirs: Commit) -> None:
+    """Raise `InvalidInput` if this code lacks an operator or a sink that began on the branch: it is other code."""
+    operators = set(theirs.schemas) - {*context.job.operators, *(head.schemas if head else ())}
+    sinks = set(theirs.sinks) - {*context.job.outputs, *(head.sinks if head else ()), *operators}
+    found = [f"operator `{one}`" for one in sorted(operators)] + [f"sink `{one}`" for one in sorted(sinks)]
+    if found:
+        raise InvalidInput(
+            f"promote `{name}`: it has {', '.join(found)}, which this code does not have",
+            hint="promote with the code that ran on the branch",
+        )
 
 
 def _check_history(context: Context, name: str, head: Commit, fork: int, repeated: VersionOf | None) -> None:

@@ -95,6 +95,22 @@ def test_tolerance_deadlines_and_what_cannot_be_compared(tmp_path: Path) -> None
     assert (found.operators["last"].deadlines, found.is_equal) == (2, False)
 
 
+def test_a_state_with_another_column_is_compared_by_those_that_both_have(place: Place) -> None:
+    p = tm.Pipeline("shop")
+    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE",
+                     maxFilesPerTrigger=2)  # fmt: skip
+    rows = p.read(files).sql("SELECT k, n * 2 AS n FROM rows")
+    sums = rows.groupBy("k").agg(m=tm.max("n"), n=tm.sum("n"), name="sums")
+    sums.write(tm.Json(str(place.folder / "out")))
+    r = tm.open(p, root=str(place.folder / "root"))
+    r.replay(0, into="fix", engine="local")
+    found = r.check(against="fix").against
+    changes, most = found.operators["sums"], max(place.sums().values())
+    assert [(one.column, one.before, one.after) for one in changes.largest] == [("n", most, 2 * most)]
+    assert changes.not_compared == ["`m`: only in fix@2"]
+    assert found.refused is not None and "readers of the sink would find both" in found.refused
+
+
 def test_what_is_refused(place: Place) -> None:
     r = place.open()
     with pytest.raises(tm.InvalidInput, match="unknown branch `nope`"):

@@ -155,10 +155,11 @@ def _largest(table: pa.Table) -> list[LargestChange]:
     """
     found = []
     keys = [name for name in table.column_names if name not in ("before", "after")]
-    for place, one in enumerate(table.schema.field("after").type):
-        if not (pt.is_integer(one.type) or pt.is_floating(one.type) or pt.is_decimal(one.type)):
+    before = {one.name: one.type for one in table.schema.field("before").type}
+    for one in table.schema.field("after").type:
+        if not (_is_number(one.type) and _is_number(before.get(one.name, pa.null()))):
             continue
-        sides = [pc.struct_field(table.column(side), place) for side in ("before", "after")]
+        sides = [pc.struct_field(table.column(side), one.name) for side in ("before", "after")]
         numbers = [pc.cast(side, pa.float64(), safe=False) for side in sides]
         apart = pc.abs(pc.subtract(numbers[1], numbers[0]))
         apart = pc.if_else(pc.is_nan(apart), None, apart)
@@ -168,3 +169,7 @@ def _largest(table: pa.Table) -> list[LargestChange]:
             key = {name: row[name] for name in keys}
             found.append(LargestChange(key, one.name, row["before"][one.name], row["after"][one.name]))
     return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))

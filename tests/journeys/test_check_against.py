@@ -58,6 +58,20 @@ def test_a_branch_that_is_behind_is_compared_at_the_version_that_it_repeats(plac
     assert found.refused == "promote `same`: version 1, which it repeats, was rewound"
 
 
+def test_versions_that_a_branch_ran_by_itself_are_named(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    r = place.open(factor=2)
+    r.replay(0, into="fix", engine="local")
+    place.arrive("6")
+    run(place.open("fix", factor=2))
+    found = r.check(against="fix").against
+    assert (found.own, found.behind, found.refused) == ([3], [], None)
+    assert not r.check(against="fix").against.is_equal, "because only the branch has read 6.csv"
+    root = ["--root", str(place.folder / "root")]
+    assert main(["check", f"{place.folder / 'shop.py'}:twice", *root, "--against", "fix"]) == 0
+    said = capfd.readouterr().out
+    assert "`fix` ran version 3 by itself, so it may have read other files than main@2" in said
+
+
 def test_the_code_is_compared_with_the_branch(place: Place) -> None:
     new = place.open(extra=True)
     assert new.check().status == "needs init"

@@ -209,6 +209,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(shop: Shop) -> 
     for operators, said in (
         (["nope"], "unknown operator `nope`"),
         ([], "operators is empty"),
+        ("last", "operators='last', expected a list of names"),
         (["sums"], "`tops` reads the output of `sums`, so what is recorded of `tops` would not fit"),
     ):
         with pytest.raises(tm.InvalidInput, match=said):

@@ -103,7 +103,7 @@ def promote(
         changes |= {
             "attempt": attempt,
             "replaced": replaced_at(number, found.fork),
-            "quarantine": [file for commit in _own(branch, theirs) for file in commit.quarantine],
+            "quarantine": [file for commit in own_versions(branch, theirs) for file in commit.quarantine],
             **instead,
         }
     try:
@@ -147,11 +147,11 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     if outputs == "keep":
         return _Found(head, theirs, start, None, {}, Promotion(name, theirs.version, [], {}, {}))
     added: dict[str, list[AddedOutput]] = {}
-    for commit in _own(branch, theirs):
+    for commit in own_versions(branch, theirs):
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
             if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
-    change = sink_change(context, head, start)
+    change = sink_change(context, head, start, "promote")
     adds = {sink: [one.version for one in those] for sink, those in added.items()}
     return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
 
@@ -195,7 +195,7 @@ def _check_history(context: Context, name: str, head: Commit, fork: int, repeate
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
 
 
-def _own(branch: Context, theirs: Commit) -> Iterator[Commit]:
+def own_versions(branch: Context, theirs: Commit) -> Iterator[Commit]:
     """Yield the versions of the effective history that are the branch's own, oldest first."""
     for version in effective(theirs, branch.log.first):
         yield branch.log.commit(version)

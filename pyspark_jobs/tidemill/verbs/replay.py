@@ -115,6 +115,10 @@ def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
     began = None if ours is None or theirs is None or theirs.branch != ours.branch else theirs.computed
     if asked.operators is None:
         return part_of(context.job, began, recorded) if began else None
+    if isinstance(asked.operators, str):
+        raise InvalidInput(
+            f"replay: operators={asked.operators!r}, expected a list of names", hint=f"operators=[{asked.operators!r}]"
+        )
     if asked.files != "recorded":
         raise InvalidInput(
             f"replay with operators: files={asked.files!r}, expected 'recorded', because the state of the other "

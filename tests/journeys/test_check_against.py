@@ -58,6 +58,20 @@ def test_a_branch_that_is_behind_is_compared_at_the_version_that_it_repeats(plac
     assert found.refused == "promote `same`: version 1, which it repeats, was rewound"
 
 
+def test_versions_that_a_branch_ran_by_itself_are_named(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    r = place.open(factor=2)
+    r.replay(0, into="fix", engine="local")
+    place.arrive("6")
+    run(place.open("fix", factor=2))
+    found = r.check(against="fix").against
+    assert (found.own, found.behind, found.refused) == ([3], [], None)
+    assert not r.check(against="fix").against.is_equal, "because only the branch has read 6.csv"
+    root = ["--root", str(place.folder / "root")]
+    assert main(["check", f"{place.folder / 'shop.py'}:twice", *root, "--against", "fix"]) == 0
+    said = capfd.readouterr().out
+    assert "`fix` ran version 3 by itself, so it may have read other files than main@2" in said
+
+
 def test_the_code_is_compared_with_the_branch(place: Place) -> None:
     new = place.open(extra=True)
     assert new.check().status == "needs init"
@@ -93,6 +107,22 @@ def test_tolerance_deadlines_and_what_cannot_be_compared(tmp_path: Path) -> None
     assert r.check(against="near", tolerance=1e-6).against.is_equal
     found = r.check(against="later").against
     assert (found.operators["last"].deadlines, found.is_equal) == (2, False)
+
+
+def test_a_state_with_another_column_is_compared_by_those_that_both_have(place: Place) -> None:
+    p = tm.Pipeline("shop")
+    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE",
+                     maxFilesPerTrigger=2)  # fmt: skip
+    rows = p.read(files).sql("SELECT k, n * 2 AS n FROM rows")
+    sums = rows.groupBy("k").agg(m=tm.max("n"), n=tm.sum("n"), name="sums")
+    sums.write(tm.Json(str(place.folder / "out")))
+    r = tm.open(p, root=str(place.folder / "root"))
+    r.replay(0, into="fix", engine="local")
+    found = r.check(against="fix").against
+    changes, most = found.operators["sums"], max(place.sums().values())
+    assert [(one.column, one.before, one.after) for one in changes.largest] == [("n", most, 2 * most)]
+    assert changes.not_compared == ["`m`: only in fix@2"]
+    assert found.refused is not None and "readers of the sink would find both" in found.refused
 
 
 def test_what_is_refused(place: Place) -> None:

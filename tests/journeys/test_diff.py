@@ -82,7 +82,7 @@ def test_a_version_of_another_branch_is_read_by_its_branch_and_number_or_tag(tmp
         ("fix@done", "tag `done` names version 2 of branch `main`"),
         ("fix@", "version `fix@`: expected BRANCH@VERSION"),
         ("@1", "version `@1`: expected BRANCH@VERSION"),
-        ("trie", "unknown tag `trie`; did you mean `tried`"),
+        ("trie", "unknown tag or branch `trie`; did you mean `tried`"),
         (-2, "expected at least -1"),
         (True, "expected a whole number or a tag"),
     ],

@@ -346,7 +346,7 @@ def test_the_command_says_before_what_will_happen(
     assert command(capfd, "log", "shop.py:p")[1].count("\n") > 4
     assert command(capfd, "untag", "shop.py:p", "month-end")[1] == "removed tag `month-end`, which named version 0\n"
     status, _, err = command(capfd, "state", "shop.py:p", "--version", "month-end")
-    assert (status, "unknown tag `month-end`" in err) == (1, True)
+    assert (status, "unknown tag or branch `month-end`" in err) == (1, True)
 
 
 def test_a_copied_repository_cannot_be_rewound_before_it_is_adopted(tmp_path: Path) -> None:

@@ -45,15 +45,18 @@ def branch(
     """
     if drop and (at is not None or publish_to is not None):
         raise click.UsageError("--drop ends a branch; it takes neither --at nor --publish-to")
+    from ..verbs.branch import droppable, planned
+
     repository = target.open()
     if drop:
+        droppable(repository.context, name)
         if not consent.given([f"branch `{name}` ends; its versions can no longer be read"], out):
             return unchanged("branch", repository, consent, out)
         made, did = repository.drop_branch(name, reason), "dropped"
     else:
         if consent.dry_run:
-            start = "the newest version" if at is None else f"version `{at}`"
-            consent.given([f"branch `{name}` would start at {start}"], out)
+            start = planned(repository.context, name, at, publish_to)
+            consent.given([f"branch `{name}` would start at version {start}"], out)
             return unchanged("branch", repository, consent, out)
         made, did = repository.branch(name, at, publish_to, reason), "started"
     out.result(

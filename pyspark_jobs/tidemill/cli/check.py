@@ -81,6 +81,11 @@ def _changes(found: Against) -> Iterator[str]:
         yield f"sink `{name}`: {count_of(rows.added, 'row')} added, {rows.removed:,} removed"
         yield from (f"  not compared: {why}" for why in rows.not_compared)
     yield from (f"{name} cannot be compared: {why}" for name, why in found.problems.items())
+    if found.own:
+        yield (
+            f"`{found.branch}` ran {versions_of(found.own)} by itself, so it may have read other files than "
+            f"{found.before}"
+        )
     if found.behind:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
     elif found.refused:

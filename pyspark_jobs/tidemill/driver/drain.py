@@ -122,7 +122,8 @@ class Drain:
         self.done.published.extend(repair(context, head))
         if head is not None and head.kind in WITHDRAWING:
             withdraw_strays(context, head, first_suspect(head))
-        check_outputs(context, head, self.limits.accepted)
+        if context.publishes:
+            check_outputs(context, head, self.limits.accepted)
         return head
 
     def run(self) -> Drained:

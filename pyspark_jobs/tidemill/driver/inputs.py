@@ -28,46 +28,59 @@ class Inputs:
     def __init__(self, context: Context, files: Files) -> None:
         self.context, self.files = context, files
         self._there: dict[tuple[str, str], SourceFile] | None = None
+        self._same: dict[tuple[str, str, str, str], bool] = {}
 
     def look(self) -> None:
         """List the sources again when a file is needed next."""
         self._there = None
 
-    def refuse_gone(self, plan: Plan) -> None:
-        """Raise `InvalidInput` for a plan with a source that this code does not have, or with files that are gone."""
+    def check(self, plan: Plan, source: Context, read: Commit | None) -> None:
+        """Raise `InvalidInput` for a plan with a source that this code lacks, or with files that changed or are gone.
+
+        `read` is a version of `source` whose ledger knows the files as the plan read them.
+        """
         for split in plan.splits:
             if split.source not in self.context.job.sources:
                 raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
         if self.files == "recorded":
-            splits = (split for split in plan.splits if split.requeued is None)
-            _refuse(plan, [_named(one, "is gone") for one in splits if (one.source, one.path) not in self.there])
+            splits = [split for split in plan.splits if split.requeued is None]
+            wrong = [(split, self._present(split, source, read)) for split in splits]
+            _refuse(plan, [_named(split, now) for split, now in wrong if isinstance(now, str)])
 
     def splits(self, plan: Plan, source: Context, read: Commit | None) -> list[Split]:
-        """Return the splits of a plan with the present ETags. `InvalidInput` names files that changed or vanished.
-
-        `read` is a version of `source` whose ledger knows the files as the plan read them.
-        """
-        self.refuse_gone(plan)
+        """Return the splits of a plan with the present ETags. `InvalidInput` as in `check`."""
+        self.check(plan, source, read)
         found: list[Split] = []
-        changed: list[str] = []
         seen: set[tuple[str, str]] = set()
         for split in plan.splits:
             at = (split.source, split.path)
             if split.requeued is not None:
                 found.append(split)
                 continue
-            now = self.there.get(at)
-            if now is not None and (split.etag == now.etag or is_as_read(source, read, now)):
+            now = self._present(split, source, read)
+            if isinstance(now, SourceFile):
                 found.append(dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms))
-            elif self.files == "recorded":
-                changed.append(_named(split, "changed"))
-            elif now is not None and at not in seen:
+            elif at in self.there and at not in seen:
                 options = dict(self.context.storage_options.get("source") or {})
                 settings = self.context.settings
-                found += self.context.job.sources[split.source].splits([now], options, settings.split_bytes)
+                found += self.context.job.sources[split.source].splits([self.there[at]], options, settings.split_bytes)
             seen.add(at)
-        _refuse(plan, changed)
         return found
+
+    def _present(self, split: Split, source: Context, read: Commit | None) -> SourceFile | str:
+        """Return the file of a split, if it has the bytes that the plan read, or else what became of it.
+
+        A file with another ETag is read once.
+        """
+        now = self.there.get((split.source, split.path))
+        if now is None:
+            return "is gone"
+        if split.etag == now.etag:
+            return now
+        asked = (split.source, split.path, split.etag, now.etag)
+        if asked not in self._same:
+            self._same[asked] = is_as_read(source, read, now)
+        return now if self._same[asked] else "changed"
 
     @property
     def there(self) -> dict[tuple[str, str], SourceFile]:

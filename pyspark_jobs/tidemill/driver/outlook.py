@@ -1,6 +1,7 @@
 """`Outlook`: what a replay has before it, known before it writes anything: versions that cannot be repeated, and work.
 
-INVARIANT: a version that cannot be repeated, or one whose files are gone, is found before the first one is carried out.
+INVARIANT: a version that cannot be repeated, or one whose files changed or are gone, is found before the first one is
+carried out.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Outlook:
             if self._needs_state:
                 refuse_if_gone(refs, At(step.branch, step.version), "replay with operators", whole=True)
             if commit.kind in CARRIED_OUT:
-                self._inputs.refuse_gone(plan_of(steps, step, commit))
+                self._inputs.check(plan_of(steps, step, commit), steps.context, steps.knowing(step, commit))
             found[step] = commit.counts
         files = size = 0
         for step in reversed(left):

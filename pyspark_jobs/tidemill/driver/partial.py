@@ -1,7 +1,8 @@
 """`Partial`: replays some operators. It computes their state and outputs, and takes everything else as recorded.
 
 INVARIANT: at every version, what is not computed equals what the repeated version has, so the computed operators read
-exactly what the operators upstream of them wrote then. CRASH: nothing counts before the one commit of a version.
+exactly what the operators upstream of them wrote then. Code that gives an upstream operator another state is refused.
+CRASH: nothing counts before the one commit of a version.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ..pipeline.part import Part
 from ..protocol.named import named
 from ..protocol.progress import iso
 from ..protocol.records import Commit
+from ..state.columns import MapColumns
+from ..state.compare import Side, compared
 from .context import Context
 from .discard import discard_names
 from .partial_quarantine import quarantine_of
@@ -38,8 +41,11 @@ class Partial:
     def merged(self, head: Commit | None, recorded: Commit, ours: Commit) -> Commit:
         """Return the commit of a version: of `ours` what was computed, of `recorded` the rest.
 
+        `InvalidInput` if other operators would not be as recorded.
+
         `recorded` is the version that is repeated. What `ours` stored and the result does not name is deleted.
         """
+        self._check_upstream(recorded, ours)
         made = dataclasses.replace(ours, **self._merged(head, recorded, ours))
         kept = {one.name for one in named(made)}
         discard_names(self.context.store, [one.name for one in named(ours) if one.name not in kept], ours.attempt)
@@ -72,6 +78,31 @@ class Partial:
             | ({"batch": min(deadlines)} if deadlines else {}),  # a lower bound: both have those of all that runs
             "computed": sorted(chosen),
         }
+
+    def _check_upstream(self, recorded: Commit, ours: Commit) -> None:
+        """Raise `InvalidInput` if an operator that only feeds the chosen ones has another state than recorded."""
+        for name in self.part.job.operators.keys() - self.part.chosen:
+            if not self._is_as_recorded(name, recorded, ours):
+                raise InvalidInput(
+                    f"replay version {recorded.version} with operators {', '.join(sorted(self.part.chosen))}: they "
+                    f"read the output of `{name}`, and this code gives `{name}` another state than recorded",
+                    hint=f"replay `{name}`, too, or restore its code",
+                )
+
+    def _is_as_recorded(self, name: str, recorded: Commit, ours: Commit) -> bool:
+        sides = []
+        for commit in (recorded, ours):
+            maps = commit.schemas.get(name, {}).get("maps", {})
+            state = self.context.committed(commit).get(name, {})
+            sides.append({one: Side(MapColumns.described(one, columns), state.get(one, []))
+                          for one, columns in maps.items()})  # fmt: skip
+        before, after = sides
+        if {one: side.columns for one, side in before.items()} != {one: side.columns for one, side in after.items()}:
+            return False
+        store, cache = self.context.store, self.context.cache
+        return not any(
+            part.keys.num_rows for one, side in before.items() for part in compared(store, cache, side, after[one])
+        )
 
     def _both(self, recorded: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is said of each operator: of the chosen ones by `ours`, of the others by `recorded`."""

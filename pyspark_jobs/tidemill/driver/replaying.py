@@ -20,6 +20,7 @@ from ..sources.contract import SourceFile
 from .assemble import Publishing
 from .context import Context
 from .correct import correct
+from .discard import discard
 from .drain import Drain, EngineOf, Limits, OnProgress
 from .inputs import Files, Inputs
 from .ledger import store_requeued, store_skipped
@@ -100,12 +101,15 @@ class Replay(Drain):
         ours = super()._execute(head, plan, engine, publishing)
         if self.partial is None or plan.replays is None:
             return ours
-        return self.partial.merged(head, self.steps().commit(plan.replays), ours)
+        try:
+            return self.partial.merged(head, self.steps().commit(plan.replays), ours)
+        except InvalidInput:
+            discard(self.context.store, ours)
+            raise
 
     def _copied(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Plan:
         """Create the plan of a step again, as the next one of the branch."""
         plan = plan_of(steps, step, commit)
-        ledger = commit if steps.is_own(step) else steps.head
         origin = self.context.origin(head)
         ours = dataclasses.replace(
             plan,
@@ -114,7 +118,7 @@ class Replay(Drain):
             branch=self.context.branch,
             pipeline_uuid=origin.refs.uuid,
             parent=origin.parent,
-            splits=tuple(self.inputs.splits(plan, steps.context, ledger)),
+            splits=tuple(self.inputs.splits(plan, steps.context, steps.knowing(step, commit))),
             created_ms=now_ms(),
             outstanding_files=self.outlook.after(step).input_files,
             outstanding_bytes=self.outlook.after(step).input_bytes,

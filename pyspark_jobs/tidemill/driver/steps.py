@@ -84,6 +84,10 @@ class Steps:
         """Whether the branch itself, or one from which it starts, made a step; not one that was promoted."""
         return self.context.at(step.version).branch == step.branch
 
+    def knowing(self, step: VersionOf, commit: Commit) -> Commit | None:
+        """Return a version of the branch whose ledger knows the files that a step read."""
+        return commit if self.is_own(step) else self.head
+
     def _log(self, step: VersionOf) -> Log:
         """Return the log of a step's branch. That of a dropped branch still has its records."""
         return self.context.log if self.is_own(step) else Log(self.context.store, step.branch)

@@ -51,18 +51,18 @@ def published_sinks(context: Context, commit: Commit) -> list[str]:
     ]
 
 
-def refuse_unless_withdrawable(context: Context, name: str) -> None:
+def refuse_unless_withdrawable(context: Context, name: str, verb: str) -> None:
     """Raise `InvalidInput` if what a sink published cannot be withdrawn, or the code does not have the sink."""
     sink = context.declared_sink(name)
     if sink is None:
         raise InvalidInput(
-            f"rewind: sink `{name}` published versions that would be undone, but this code does not have the sink",
-            hint="restore the sink in the code, rewind, and then remove it",
+            f"{verb}: sink `{name}` published versions that would be undone, but this code does not have the sink",
+            hint=f"restore the sink in the code, {verb}, and then remove it",
         )
     try:
         sink.refuse_withdrawal()
     except InvalidInput as error:
-        raise InvalidInput(f"rewind: sink `{name}`: {error.message}", hint=error.hint) from error
+        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=error.hint) from error
 
 
 def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ repository that is older than a check can still be opened and read.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from datetime import time, timedelta
@@ -41,6 +42,27 @@ def check_places(pipeline: Graph, root: str, storage_options: StorageOptions) ->
         _check_outside(pipeline, write, root, storage_options)
         _check_not_read(pipeline, write, storage_options)
         _check_partitions(pipeline, write)
+
+
+def check_branch_place(pipeline: Graph, prefix: str, root: str, storage_options: StorageOptions) -> None:
+    """Raise `InvalidInput` for a folder below which a branch cannot have its sinks, such as a sink's own folder."""
+    if not prefix.rstrip("/"):
+        raise InvalidInput(f"publish_to is {prefix!r}, expected a folder or a URI", hint="give the branch a folder")
+    options = storage_options.get("sink")
+    writes = [write for write in pipeline.sinks.values() if isinstance(write.sink, Parquet) and write.sink.path]
+    for write in writes:
+        moved = dataclasses.replace(write, sink=write.sink.at(f"{prefix.rstrip('/')}/{write.name}"))
+        _check_outside(pipeline, moved, root, storage_options)
+        _check_not_read(pipeline, moved, storage_options)
+        place = _place(moved.sink.path, options)
+        for other in writes:
+            theirs = _place(other.sink.path, options)
+            if _below(place, theirs) is not None or _below(theirs, place) is not None:
+                raise InvalidInput(
+                    f"sink `{write.name}` of the branch would write to `{moved.sink.path}`; sink `{other.name}` of the "
+                    f"pipeline writes to `{other.sink.path}`, so readers would find the rows of both",
+                    hint="let the branch publish to another folder",
+                )
 
 
 def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> None:

@@ -1,7 +1,7 @@
 """`check` against a branch: what the branch would change if it were promoted, in figures. Read only.
 
-INVARIANT: versions that have read the same input are compared, so a branch that is behind shows no missing input as a
-difference.
+INVARIANT: a branch that was replayed is compared with the version that it repeats, so missing input is no difference. A
+branch that also ran by itself may have read other input; its own versions are named.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ..driver.context import Context
 from ..driver.steps import Steps, last_repeated
 from ..errors import InvalidInput
 from ..protocol.history import effective
+from ..protocol.records import CARRIED_OUT
 from .at import label
 from .diff import Asked, diff
 from .diff_outputs import OutputDiff
 from .diff_state import StateDiff
 from .open import on_branch
-from .promote import planned
+from .promote import own_versions, planned
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Against:
     """What a branch changes: version `after` of it, compared with version `before` of the branch that is open.
 
     `behind` are the later versions of the open branch, which the branch has not repeated. `refused` says why `promote`
-    would refuse the branch as it is now; None: it would not. `problems`: what cannot be compared, and why.
+    would refuse the branch as it is now; None: it would not. `problems`: what cannot be compared, and why. `own` are
+    versions that the branch ran by itself, which may have read other input.
     """
 
     branch: str
@@ -82,6 +84,7 @@ class Against:
     operators: dict[str, KeyChanges]
     sinks: dict[str, RowChanges]
     problems: dict[str, str]
+    own: list[int] = field(default_factory=list)
 
     @property
     def is_equal(self) -> bool:
@@ -115,6 +118,7 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
         operators={one: _keys(changes, rows.get(one, {})) for one, changes in found.operators.items()},
         sinks={one: RowChanges(rows.added, rows.removed, rows.not_compared) for one, rows in found.sinks.items()},
         problems=found.problems,
+        own=[one.version for one in own_versions(branch, theirs) if one.kind in CARRIED_OUT and one.replays is None],
     )
 
 
@@ -155,10 +159,11 @@ def _largest(table: pa.Table) -> list[LargestChange]:
     """
     found = []
     keys = [name for name in table.column_names if name not in ("before", "after")]
-    for place, one in enumerate(table.schema.field("after").type):
-        if not (pt.is_integer(one.type) or pt.is_floating(one.type) or pt.is_decimal(one.type)):
+    before = {one.name: one.type for one in table.schema.field("before").type}
+    for one in table.schema.field("after").type:
+        if not (_is_number(one.type) and _is_number(before.get(one.name, pa.null()))):
             continue
-        sides = [pc.struct_field(table.column(side), place) for side in ("before", "after")]
+        sides = [pc.struct_field(table.column(side), one.name) for side in ("before", "after")]
         numbers = [pc.cast(side, pa.float64(), safe=False) for side in sides]
         apart = pc.abs(pc.subtract(numbers[1], numbers[0]))
         apart = pc.if_else(pc.is_nan(apart), None, apart)
@@ -168,3 +173,7 @@ def _largest(table: pa.Table) -> list[LargestChange]:
             key = {name: row[name] for name in keys}
             found.append(LargestChange(key, one.name, row["before"][one.name], row["after"][one.name]))
     return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))

@@ -28,7 +28,11 @@ def opened_at(context: Context, spec: VersionSpec) -> tuple[Context, int]:
         opened = _on(context, name)
         return opened, resolve(opened, int(version) if is_number(version) else version)
     refs = context.initialised()
-    if spec not in refs.tags and spec in (refs.branches if spec in refs.branches else context.refresh().branches):
+    if spec not in refs.tags and spec not in refs.branches:
+        refs = context.refresh()
+    if spec not in refs.tags and spec not in refs.branches:
+        raise unknown("tag or branch", spec, [*refs.tags, *refs.branches])
+    if spec not in refs.tags:
         opened = _on(context, spec)
         head = opened.head()
         return opened, -1 if head is None else head.version

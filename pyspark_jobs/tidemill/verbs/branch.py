@@ -5,6 +5,7 @@ CRASH: each is one entry of `refs/`, so it is there or not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -16,6 +17,7 @@ from ..driver.lost_versions import place_of
 from ..driver.versions import VersionSpec, is_number, resolve
 from ..errors import InvalidInput
 from ..names import check_name
+from ..pipeline.places import check_branch_place
 from ..protocol.entries import DropBranch, NewBranch
 from ..protocol.log import log_of
 from ..protocol.records import Parent
@@ -47,12 +49,30 @@ def branch(
     context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None, reason: str = ""
 ) -> BranchInfo:
     """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use."""
+    make = _entry(context, name, at, publish_to, reason)
+    probe(context.store)
+    refs = context.refs_log.append(make)
+    context.refs_seen[:] = [refs]
+    return _info(refs, refs.branches[name], refs.branches[name].fork.version)  # type: ignore[union-attr]
+
+
+def planned(context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
+    """Return the version at which `branch` would start one. `InvalidInput` as there. Writes nothing."""
+    refs = context.refresh()
+    return _entry(context, name, at, publish_to, "")(refs, refs.through + 1).fork_version
+
+
+def _entry(
+    context: Context, name: str, at: VersionSpec | date | None, publish_to: str | None, reason: str
+) -> Callable[[Refs, int], NewBranch]:
+    """Check the arguments, and return what makes the entry of a branch, or raises `InvalidInput`."""
     if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
     check_root(context)
     fork = _fork(context, at)
     found = context.at(fork.version)
     if publish_to is not None:
+        check_branch_place(context.pipeline, publish_to, context.root, context.storage_options)
         _refuse_used_place(publishing_to(context, publish_to))
 
     def make(refs: Refs, number: int) -> NewBranch:
@@ -72,10 +92,7 @@ def branch(
             fork_version=fork.version, fork_checksum=fork.checksum, publish_to=publish_to, reason=reason,
         )  # fmt: skip
 
-    probe(context.store)
-    refs = context.refs_log.append(make)
-    context.refs_seen[:] = [refs]
-    return _info(refs, refs.branches[name], fork.version)
+    return make
 
 
 def branches(context: Context) -> list[BranchInfo]:
@@ -89,22 +106,29 @@ def branches(context: Context) -> list[BranchInfo]:
 def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
     """End a branch, and return what it was. `maintain` deletes what only it needed."""
     check_root(context)
+    known = droppable(context, name)
+
+    def make(refs: Refs, number: int) -> DropBranch | None:
+        del number
+        if name not in refs.branches or refs.branches[name].id != known.id:
+            return None  # another caller dropped it meanwhile
+        _refuse_needed(refs, known)
+        return DropBranch(**position(refs, now_ms()), name=name, id=known.id, reason=reason)
+
+    probe(context.store)
+    context.refs_log.append(make)
+    context.refresh()
+    return known
+
+
+def droppable(context: Context, name: str) -> BranchInfo:
+    """Return the branch that `drop_branch` would end. `InvalidInput` if it cannot. Writes nothing."""
     if name == MAIN:
         raise InvalidInput("drop branch `main`: it cannot be dropped")
     known = {one.name: one for one in branches(context)}
     if name not in known:
         raise unknown("branch to drop", name, sorted(known.keys() - {MAIN}))
-
-    def make(refs: Refs, number: int) -> DropBranch | None:
-        del number
-        if name not in refs.branches or refs.branches[name].id != known[name].id:
-            return None  # another caller dropped it meanwhile
-        _refuse_needed(refs, known[name])
-        return DropBranch(**position(refs, now_ms()), name=name, id=known[name].id, reason=reason)
-
-    probe(context.store)
-    context.refs_log.append(make)
-    context.refresh()
+    _refuse_needed(context.initialised(), known[name])
     return known[name]
 
 

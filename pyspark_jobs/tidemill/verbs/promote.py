@@ -103,7 +103,7 @@ def promote(
         changes |= {
             "attempt": attempt,
             "replaced": replaced_at(number, found.fork),
-            "quarantine": [file for commit in _own(branch, theirs) for file in commit.quarantine],
+            "quarantine": [file for commit in own_versions(branch, theirs) for file in commit.quarantine],
             **instead,
         }
     try:
@@ -136,7 +136,8 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
     branch.check_operators(theirs)
-    fork = known.fork.version
+    _check_code(context, name, head, theirs)
+    fork = _start(theirs, known.fork.version)
     if head is not None:
         _check_history(context, name, head, fork, last_repeated(branch, theirs))
     _check_covered(context, branch, name, head, theirs, fork)
@@ -146,13 +147,30 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     if outputs == "keep":
         return _Found(head, theirs, start, None, {}, Promotion(name, theirs.version, [], {}, {}))
     added: dict[str, list[AddedOutput]] = {}
-    for commit in _own(branch, theirs):
+    for commit in own_versions(branch, theirs):
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
             if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
-    change = sink_change(context, head, start)
+    change = sink_change(context, head, start, "promote")
     adds = {sink: [one.version for one in those] for sink, those in added.items()}
     return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
+
+
+def _start(theirs: Commit, fork: int) -> int:
+    """Return the newest version that both have: the fork, or an earlier one if the branch was rewound to before it."""
+    return max((version for version in effective(theirs) if version <= fork), default=-1)
+
+
+def _check_code(context: Context, name: str, head: Commit | None, theirs: Commit) -> None:
+    """Raise `InvalidInput` if this code lacks an operator or a sink that began on the branch: it is other code."""
+    operators = set(theirs.schemas) - {*context.job.operators, *(head.schemas if head else ())}
+    sinks = set(theirs.sinks) - {*context.job.outputs, *(head.sinks if head else ()), *operators}
+    found = [f"operator `{one}`" for one in sorted(operators)] + [f"sink `{one}`" for one in sorted(sinks)]
+    if found:
+        raise InvalidInput(
+            f"promote `{name}`: it has {', '.join(found)}, which this code does not have",
+            hint="promote with the code that ran on the branch",
+        )
 
 
 def _check_history(context: Context, name: str, head: Commit, fork: int, repeated: VersionOf | None) -> None:
@@ -177,7 +195,7 @@ def _check_history(context: Context, name: str, head: Commit, fork: int, repeate
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
 
 
-def _own(branch: Context, theirs: Commit) -> Iterator[Commit]:
+def own_versions(branch: Context, theirs: Commit) -> Iterator[Commit]:
     """Yield the versions of the effective history that are the branch's own, oldest first."""
     for version in effective(theirs, branch.log.first):
         yield branch.log.commit(version)

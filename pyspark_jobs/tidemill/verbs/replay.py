@@ -6,6 +6,7 @@ of the branch, so another call continues a replay that died.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,7 @@ def replay(
         part, steps = _part(context, None, asked), Steps(context, context.head())
         after = steps.after_version(first - 1)
         Outlook(Inputs(context, files), part is not None).look(steps, [] if after is None else steps.all[after:end])
+        _check_code(context, name, first, part)
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
     ours = on_branch(context, name)
     _check_fork(context, ours, name, first)
@@ -113,6 +115,10 @@ def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
     began = None if ours is None or theirs is None or theirs.branch != ours.branch else theirs.computed
     if asked.operators is None:
         return part_of(context.job, began, recorded) if began else None
+    if isinstance(asked.operators, str):
+        raise InvalidInput(
+            f"replay: operators={asked.operators!r}, expected a list of names", hint=f"operators=[{asked.operators!r}]"
+        )
     if asked.files != "recorded":
         raise InvalidInput(
             f"replay with operators: files={asked.files!r}, expected 'recorded', because the state of the other "
@@ -128,6 +134,13 @@ def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
             hint="replay into another branch, or drop this one first",
         )
     return part
+
+
+def _check_code(context: Context, name: str, first: int, part: Part | None) -> None:
+    """Raise `InvalidInput` if a branch that would start before the version could not run with this code."""
+    job = context.job if part is None else part.job
+    start = None if first == 0 else context.log.commit(first - 1)
+    dataclasses.replace(context, branch=name, job=job).check_operators(start)
 
 
 def _check_fork(context: Context, ours: Context, name: str, first: int) -> None:

@@ -117,7 +117,7 @@ def _found(context: Context, to_version: VersionSpec, without: Sequence[File]) -
 def _looked_up(context: Context, head: Commit | None, target: Commit | None, without: Sequence[File]) -> _Found:
     origin = context.origin(head)
     number = -1 if target is None else target.version
-    change = sink_change(context, head, target)
+    change = sink_change(context, head, target, "rewind")
     undone = [context.log.commit(version) for version in change.undone]
     plan = context.log.plan(origin.number, origin.parent)
     waiting = _read_by(context, undone, target)

@@ -26,10 +26,11 @@ from .read import output_files
 class SinkChange:
     """What changes: `undone` are the versions that leave the history.
 
-    `withdraws`: by sink, the records whose files go. `added` are output files that are published again, `rest` the
-    versions whose rows stay of files that go.
+    `verb` is the correction, for messages. `withdraws`: by sink, the records whose files go. `added` are output files
+    that are published again, `rest` the versions whose rows stay of files that go.
     """
 
+    verb: str
     undone: list[int]
     shown_by: list[Shown]
     withdraws: dict[str, list[int]]
@@ -50,20 +51,21 @@ class SinkChange:
         return found
 
 
-def sink_change(context: Context, head: Commit | None, target: Commit | None) -> SinkChange:
+def sink_change(context: Context, head: Commit | None, target: Commit | None, verb: str) -> SinkChange:
     """Return what sinks need if the next version restores `target`. `InvalidInput` if a sink cannot do it."""
     change = correction(head, target)
     withdraws = _by_sink(context, change)
     for sink in withdraws:
-        refuse_unless_withdrawable(context, sink)
+        refuse_unless_withdrawable(context, sink, verb)
     rest = _rest(context, withdraws, change)
-    return SinkChange(change.undone, change.shown_by, withdraws, _added(context, change, rest), rest)
+    added = _added(context, change, rest, verb)
+    return SinkChange(verb, change.undone, change.shown_by, withdraws, added, rest)
 
 
 def published_instead(context: Context, head: Commit | None, change: SinkChange, to: Writing) -> dict[str, Any]:
     """Store what stays of withdrawn files, and return what the commit says of the sinks."""
     adds: dict[str, list[AddedOutput]] = {}
-    with fenced_if_overtaken(context, head, "rewind"), discarded_if_full(context.store, to.attempt):
+    with fenced_if_overtaken(context, head, change.verb), discarded_if_full(context.store, to.attempt):
         for one in sorted(change.rest, key=lambda one: min(one.versions)):
             made = store_rest(context, one, _batch_ids(context, head, one.versions), to)
             if made is not None:
@@ -113,7 +115,7 @@ def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Corr
     return found
 
 
-def _added(context: Context, change: Correction, rest: Sequence[Rest]) -> dict[str, list[AddedOutput]]:
+def _added(context: Context, change: Correction, rest: Sequence[Rest], verb: str) -> dict[str, list[AddedOutput]]:
     """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
     found: dict[str, list[AddedOutput]] = {}
     versions = {version for one in (change.others, *change.sinks.values()) for version in one.adds}
@@ -125,7 +127,7 @@ def _added(context: Context, change: Correction, rest: Sequence[Rest]) -> dict[s
                 continue
             files = list(itertools.chain(*output_files(commit, sink)))
             if files:
-                refuse_if_gone(context.initialised(), context.at(version), "rewind: publish again")
-            refuse_unless_withdrawable(context, sink)
+                refuse_if_gone(context.initialised(), context.at(version), f"{verb}: publish again")
+            refuse_unless_withdrawable(context, sink, verb)
             found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
     return found

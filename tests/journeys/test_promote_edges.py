@@ -1,0 +1,86 @@
+"""Promotions that are easily got wrong: branches that were rewound, other code, and runs at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import run
+from tests.journeys.test_replay import Place, rows, sums
+from tidemill.verbs import promote as verb
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.arrive("1", "2", "3", "4", "5")
+    run(made.open())
+    return made
+
+
+@pytest.mark.parametrize("to_version", [-1, 0, 1])
+def test_a_branch_that_was_rewound_to_before_its_start_publishes_no_row_twice(place: Place, to_version: int) -> None:
+    r = place.open()
+    r.branch("fix", 1)
+    b = place.open("fix")
+    run(b)
+    b.rewind(to_version, "a test")
+    run(b)
+    expected = sorted(row[:2] for row in rows(b))
+    made = r.promote("fix")
+    assert made.replaced == [(to_version + 1, 2)]
+    assert sums(r) == place.sums()
+    assert sorted(row[:2] for row in rows(r)) == expected
+    assert sorted(row[1:] for row in place.published()) == expected
+    r.rewind(2, "undo")
+    assert sorted(row[1:] for row in place.published()) == expected
+    assert r.verify(deep=True).problems == []
+
+
+def test_code_that_lacks_what_began_on_the_branch_is_not_promoted(place: Place) -> None:
+    def with_sink() -> tm.Pipeline:
+        p = place.make(factor=2)
+        more = p.read(tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"),
+                      name="more")  # fmt: skip
+        more.sql("SELECT k FROM rows").write(tm.Json(str(place.folder / "keys")), name="keys")
+        return p
+
+    place.open(factor=2, extra=True).replay(0, into="operator", engine="local")
+    tm.open(with_sink(), root=str(place.folder / "root")).replay(0, into="sink", engine="local")
+    r = place.open()
+    before = r.head
+    with pytest.raises(tm.InvalidInput, match="promote `operator`: it has operator `extra`, which this code does not"):
+        r.promote("operator")
+    with pytest.raises(tm.InvalidInput, match="promote `sink`: it has sink `keys`, which this code does not have"):
+        r.promote("sink")
+    assert (
+        r.check(against="sink").against.refused == "promote `sink`: it has sink `keys`, which this code does not have"
+    )
+    assert place.open().head == before and place.open().verify(deep=True).problems == []
+
+
+def test_a_run_that_commits_during_a_promotion_fences_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = place.open(factor=2)
+    r.replay(0, into="fix", engine="local")
+    commit = verb.correct
+
+    def meanwhile(*given: Any) -> Any:
+        monkeypatch.setattr(verb, "correct", commit)
+        place.arrive("6")
+        assert run(place.open()) == [3]
+        return commit(*given)
+
+    monkeypatch.setattr(verb, "correct", meanwhile)
+    with pytest.raises(tm.Fenced):
+        r.promote("fix")
+    live = place.open()
+    assert (live.head.version, live.head.kind) == (3, "batch")
+    assert sums(live) == place.sums() and live.verify(deep=True).problems == []
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(live))
+    with pytest.raises(tm.InvalidInput, match=r"it has not read the input of the versions 3 \(`6.csv`\)"):
+        r.promote("fix")
+    r.promote("fix", catch_up=True, engine="local")
+    assert sums(r) == place.sums(2) and r.verify(deep=True).problems == []

@@ -139,6 +139,11 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     fork = known.fork.version
     if head is not None:
         _check_history(context, name, head, fork, last_repeated(branch, theirs))
+    if fork >= 0 and not is_effective(theirs, fork):
+        raise InvalidInput(
+            f"promote `{name}`: it was rewound to before version {fork}, from which it starts",
+            hint="replay into a new branch, from an earlier version",
+        )
     _check_covered(context, branch, name, head, theirs, fork)
     check_outputs(context, head, accepted)
     start = None if fork < 0 else context.log.commit(fork)
@@ -160,7 +165,9 @@ def _check_history(context: Context, name: str, head: Commit, fork: int, repeate
     steps, forgot = Steps(context, head), last_forget(head)
     after = None if repeated is None else steps.after(repeated)
     missed = [
-        one for one in head.promotions if one > fork and is_effective(head, one) and steps.ends[one] > (after or 0)
+        one
+        for one in head.promotions
+        if one > fork and is_effective(head, one) and steps.ends.get(one, 0) > (after or 0)
     ]
     if forgot is not None and forgot > fork:
         why = f"version {forgot} forgot keys, which the branch may have"

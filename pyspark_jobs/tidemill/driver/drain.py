@@ -33,7 +33,7 @@ from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
-from .promoted import record_promoted
+from .promoted import record_operators
 from .publish import missing_sinks, publish, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
 from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
@@ -115,7 +115,7 @@ class Drain:
         context.refresh()
         check_root(context)
         head = context.head()
-        record_promoted(context, head)
+        record_operators(context, head)
         self.computing.check_operators(head)
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
@@ -242,6 +242,7 @@ class Drain:
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
         self.context.refresh()
+        check_root(self.context)  # again: the branch may have been dropped since this run started
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)

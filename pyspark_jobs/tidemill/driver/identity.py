@@ -23,7 +23,10 @@ LOG = logging.getLogger("tidemill")
 
 
 def check_root(context: Context) -> None:
-    """Raise `InvalidInput` if the repository was made elsewhere. Every verb that writes calls this first."""
+    """Raise `InvalidInput` if the repository was made elsewhere, or the branch was dropped.
+
+    Every verb that writes calls this first.
+    """
     moved = _moved(context, context.initialised())
     if moved is not None:
         raise InvalidInput(
@@ -31,6 +34,8 @@ def check_root(context: Context) -> None:
             hint="if this is the repository now and the other place is dead, run `tidemill adopt --moved`; if both "
             "remain, run `tidemill adopt --copy`",
         )
+    if context.branch in context.initialised().dropped:
+        raise InvalidInput(f"write to branch `{context.branch}`: it was dropped", hint="start another branch")
 
 
 def check_plan(context: Context, plan: Plan) -> None:

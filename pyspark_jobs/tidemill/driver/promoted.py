@@ -1,6 +1,8 @@
 """After a promotion, `refs/` gets the operators that began on the branch, and loses those that it does not have.
 
-CRASH: it is one entry, which the next run appends if the promotion died before it.
+A rewind to before the promotion is followed by the opposite, so that no operator that the promotion brought starts
+empty. INVARIANT: an `init` that came after the commit is left alone. CRASH: it is one entry, which the next run appends
+if the promotion or the rewind died before it.
 """
 
 from __future__ import annotations
@@ -13,22 +15,30 @@ from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
 from .context import Context
 
+SAID = {"promote": "promoted in version", "rewind": "rewound in version"}
 
-def record_promoted(context: Context, head: Commit | None) -> None:
-    """Record the operators of a promotion that is the head. Does nothing if that was done."""
-    if head is None or head.kind != "promote" or context.branch != MAIN:
+
+def record_operators(context: Context, head: Commit | None) -> None:
+    """Record the operators of a promotion or a rewind that is the head. Does nothing if that was done."""
+    if head is None or head.kind not in SAID or context.branch != MAIN:
         return
 
     def make(refs: Refs, number: int) -> Operators | None:
         del number
+        if refs.operators_through > head.refs_through:
+            return None
         declared = renamed_schemas(refs.schemas, head.renamed)
-        fresh = {name: schema for name, schema in head.schemas.items() if name not in declared}
         firsts = {one.new: one.old for one in head.renamed}
-        gone = sorted(firsts.get(name, name) for name in declared if name not in head.schemas)
+        fresh = {name: schema for name, schema in head.schemas.items() if name not in declared}
+        gone = {firsts.get(name, name) for name in declared if name not in head.schemas}
+        if head.kind == "rewind":
+            gone &= set(refs.following)  # others were declared by `init`, and start with the next batch
+        elif not head.schemas:
+            gone = set()  # no batch has run on the branch, so it has all of them
         if not fresh and not gone:
             return None
-        reason = f"promoted in version {head.version}"
-        return Operators(**position(refs, now_ms()), schemas=fresh, removed=gone, reason=reason)
+        reason = f"{SAID[head.kind]} {head.version}"
+        return Operators(**position(refs, now_ms()), schemas=fresh, removed=sorted(gone), follows=True, reason=reason)
 
     if make(context.initialised(), 0) is not None:
         context.refs_log.append(make)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
+from collections.abc import Sequence
 
 from ..batch.work import Engine
 from ..clock import now_ms
@@ -27,6 +28,7 @@ from .ledger import store_requeued, store_skipped
 from .outlook import Outlook, plan_of
 from .partial import Partial
 from .steps import Steps, leaves_nothing
+from .versions import Needed, hold
 
 
 class Replay(Drain):
@@ -87,15 +89,51 @@ class Replay(Drain):
         head, steps = self.open(), self.steps()
         left = self.left(head, steps, end)
         self.outlook.look(steps, left)
-        for step in left:
-            if not self._may_continue():
-                return
-            commit = steps.commit(step)
-            if commit.kind in CARRIED_OUT:
-                head = self._run_batch(head, self._planned(head) or self._copied(head, steps, step, commit))
-            elif not leaves_nothing(commit):
-                head = self._corrected(head, commit)
+        self._hold(head, steps, left)
+        while left and self._may_continue():
+            step, commit = left[0], steps.commit(left[0])
+            if leaves_nothing(commit):
+                left = left[1:]
+            else:
+                head = self._repeated(head, steps, step, commit)
+                if head.replays == step:
+                    left = left[1:]
+                else:  # another replay into this branch came first
+                    steps = self.steps()
+                    left = self.left(head, steps, end)
+                    self.outlook.look(steps, left)
+                    continue
             self.replayed.append(step.version)
+
+    def _repeated(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Commit:
+        """Repeat a step after `head`, and return the newest commit of the branch."""
+        planned = self._planned(head)
+        if planned is None and commit.kind in CARRIED_OUT:
+            planned = self._copied(head, steps, step, commit)
+        if planned is not None and planned.replays != step:
+            of = (
+                "a batch of its own"
+                if planned.replays is None
+                else f"version {planned.replays.version}, which was rewound"
+            )
+            raise InvalidInput(
+                f"replay into branch `{self.context.branch}`: its plan {planned.number} is of {of}",
+                hint="replay into a new branch",
+            )
+        return self._corrected(head, commit) if planned is None else self._run_batch(head, planned)
+
+    def _hold(self, head: Commit | None, steps: Steps, left: Sequence[VersionOf]) -> None:
+        """Keep the versions of which state and outputs will be taken, until the branch has commits that name them."""
+        todo = [step for step in left if not leaves_nothing(steps.commit(step))]
+        if self.partial is None or not todo:
+            return
+        last = self.context.origin(head).number + len(todo) - 1
+        for branch in dict.fromkeys(step.branch for step in todo):
+            versions = [step.version for step in todo if step.branch == branch]
+            needed = Needed(max(versions), [min(versions)])
+            theirs = dataclasses.replace(self.source, branch=branch)
+            hold(theirs, needed, last, "replay", "replay with operators", by=self.context.branch)
+        self.context.refresh()
 
     def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
         ours = super()._execute(head, plan, engine, publishing)

@@ -41,7 +41,8 @@ Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreV
 _OMITTED = {
     "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
     "shown_by", "sink", "forgotten", "forgotten_at", "replays", "computed", "promoted", "promotions", "state_changes",
-    "kept_late_rows", "late_examples",
+    "kept_late_rows", "late_examples", "follows", "following",
+    "operators_through",
 }  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {

@@ -60,12 +60,14 @@ class Operators(Entry):
     """Operators that a later `init` added, described again or removed.
 
     An operator in `schemas` starts empty, or with its `seeds`, in the next commit. The state of removed ones ends with
-    the next commit.
+    the next commit. `follows`: the operators are those of the newest commit, a promotion or a rewind; a later rewind
+    may bring back those that such an entry removed.
     """
 
     schemas: dict[str, dict[str, Any]]
     removed: list[str] = field(default_factory=list)
     seeds: dict[str, Maps] = field(default_factory=dict)
+    follows: bool = False
     kind: Literal["operators"] = "operators"
 
 

@@ -130,6 +130,11 @@ class Refs:
     sources: dict[str, str]
     confirmed: dict[str, Number] = field(default_factory=dict)
     former: list[str] = field(default_factory=list)
+    """Operators that `init` removed. Those that a promotion does not have may come back by a rewind."""
+    following: list[str] = field(default_factory=list)
+    """Operators that a promotion brought. They go if it is rewound."""
+    operators_through: Number = 0
+    """The newest entry that changed the operators."""
     branches: dict[str, Branch] = field(default_factory=lambda: {MAIN: Branch(MAIN, MAIN)})
     dropped: list[str] = field(default_factory=list)
     tags: dict[str, Tagged] = field(default_factory=dict)
@@ -209,8 +214,13 @@ def _operators(entry: Operators, refs: Refs) -> Refs:
     seeds = {name: known for name, known in refs.seeds.items() if name not in gone}
     seeds |= {name: Seeds(entry.number, maps) for name, maps in entry.seeds.items()}
     schemas = {name: schema for name, schema in refs.schemas.items() if name not in entry.removed} | entry.schemas
-    former = {*refs.former, *(name for name in entry.removed if name in refs.schemas)} - schemas.keys()
-    return dataclasses.replace(refs, schemas=schemas, seeds=seeds, former=sorted(former))
+    removed = () if entry.follows else (name for name in entry.removed if name in refs.schemas)
+    former = {*refs.former, *removed} - schemas.keys()
+    following = (set(refs.following) - gone) | (entry.schemas.keys() if entry.follows else set())
+    return dataclasses.replace(
+        refs, schemas=schemas, seeds=seeds, former=sorted(former), following=sorted(following),
+        operators_through=entry.number,
+    )  # fmt: skip
 
 
 @_apply.register

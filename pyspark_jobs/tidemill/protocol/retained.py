@@ -97,7 +97,8 @@ def pinned(refs: Refs, heads: Mapping[str, int] | None = None) -> set[At]:
     found = {At(one.branch, one.version) for one in refs.tags.values()}
     found |= {At(one.fork.branch, one.fork.version) for one in refs.branches.values() if one.fork is not None}
     if heads is not None:
-        held = [one for one in refs.holds if one.by_version > heads.get(one.by_branch, -1)]
+        at_work = (one for one in refs.holds if one.by_branch not in refs.dropped)
+        held = [one for one in at_work if one.by_version > heads.get(one.by_branch, -1)]
         found |= {At(one.branch, version) for one in held for version in range(one.first, one.version + 1)}
     return {at for at in found if at.version >= 0}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import InternalError
 from ..names import LEDGER
-from .compatible import renamed_schemas
+from .compatible import present_name
 from .history import last_forget, replaced_at
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
@@ -139,16 +139,16 @@ def _inherited(origin: Origin) -> Commit:
 def restored(origin: Origin, target: Commit | None) -> dict[str, Any]:
     """Return the changes by which the commit after `origin` has everything as of `target`. None: version -1.
 
-    Operators that were removed since then stay removed.
+    Operators that `init` removed since then stay removed.
     """
     refs = origin.refs
     like = _inherited(Origin(refs, origin.branch, target))
     changes = {name: getattr(like, name) for name in RESTORED}
-    known = renamed_schemas(refs.schemas, like.renamed)
-    state = {name: maps for name, maps in like.state.items() if name in known}
+    removed = {present_name(name, (), like.renamed) for name in refs.former}
+    state = {name: maps for name, maps in like.state.items() if name not in removed}
     rows = {name: maps for name, maps in like.rows.items() if name in state or name == LEDGER}
     operators = {name: metrics for name, metrics in like.operators.items() if name in state}
-    schemas = {name: schema for name, schema in like.schemas.items() if name in known}
+    schemas = {name: schema for name, schema in like.schemas.items() if name not in removed}
     changes |= {"state": state, "rows": rows, "operators": operators, "schemas": schemas}
     changes["replaced"] = replaced_at(origin.number, target)
     changes["restores"] = refs.start if target is None else target.as_parent

@@ -19,7 +19,7 @@ READERS = 16
 
 @dataclass(frozen=True)
 class Lineage:
-    """All branches of a repository: their logs, and the newest version that each has of its own, or -1.
+    """All branches of a repository, also dropped ones: their logs, and the newest version of its own of each, or -1.
 
     `refs_through` is the least number of an entry up to which the head of a branch knows all entries.
     """
@@ -31,7 +31,7 @@ class Lineage:
 
 
 def lineage(context: Context, refs: Refs) -> Lineage:
-    """Return the branches of a repository, by id. Dropped ones have only the number of their newest version."""
+    """Return the branches of a repository, by id. The logs of dropped ones have only their own versions."""
     logs = {MAIN: context.log if context.branch == MAIN else Log(context.store)}
     for branch in refs.branches.values():
         if branch.fork is not None:
@@ -41,6 +41,7 @@ def lineage(context: Context, refs: Refs) -> Lineage:
     refs_through = min(0 if head is None else head.refs_through for head in alive)
     newest = {branch: _own(head, branch) for branch, head in heads.items()}
     newest |= {dropped: _newest(context, dropped) for dropped in refs.dropped}
+    logs |= {dropped: Log(context.store, dropped) for dropped in refs.dropped}  # a promotion at work may hold some
     return Lineage(refs, logs, newest, refs_through)
 
 

@@ -19,7 +19,7 @@ from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.drain import EngineOf, Limits, OnProgress
 from ..driver.identity import check_root
-from ..driver.promoted import record_promoted
+from ..driver.promoted import record_operators
 from ..driver.publish import repair
 from ..driver.sink_checks import NOT_SHARED, Accepted, check_outputs, described
 from ..driver.steps import Steps, last_repeated
@@ -79,6 +79,9 @@ def promote(
     repair(context, context.head())
     branch = on_branch(context, name)
     found = _found(context, branch, name, outputs, accepted or Accepted())
+    while found.added and context.origin(found.head).number < found.theirs.version:
+        _pass_number(context, found, name)
+        found = _found(context, branch, name, outputs, accepted or Accepted())
     repair(context, found.head)  # another process may have committed since; what stays is read from published files
     number = context.origin(found.head).number
     versions = [one.version for those in found.added.values() for one in those]
@@ -111,8 +114,17 @@ def promote(
     except Fenced:
         discard_names(context.store, to.stored, attempt)
         raise
-    record_promoted(context, made)
+    record_operators(context, made)
     return made
+
+
+def _pass_number(context: Context, found: _Found, name: str) -> None:
+    """Commit a version that changes nothing, because rows of the branch have its number.
+
+    INVARIANT: no version after a promotion has the number of rows that it published, so `_batch_id` tells them apart.
+    """
+    reason = f"rows of branch `{name}` have this number"
+    correct(context, context.origin(found.head), "void", {"reason": reason})
 
 
 def planned(context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
@@ -140,6 +152,11 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     fork = _start(theirs, known.fork.version)
     if head is not None:
         _check_history(context, name, head, fork, last_repeated(branch, theirs))
+    if fork >= 0 and not is_effective(theirs, fork):
+        raise InvalidInput(
+            f"promote `{name}`: it was rewound to before version {fork}, from which it starts",
+            hint="replay into a new branch, from an earlier version",
+        )
     _check_covered(context, branch, name, head, theirs, fork)
     check_outputs(context, head, accepted)
     start = None if fork < 0 else context.log.commit(fork)
@@ -178,7 +195,9 @@ def _check_history(context: Context, name: str, head: Commit, fork: int, repeate
     steps, forgot = Steps(context, head), last_forget(head)
     after = None if repeated is None else steps.after(repeated)
     missed = [
-        one for one in head.promotions if one > fork and is_effective(head, one) and steps.ends[one] > (after or 0)
+        one
+        for one in head.promotions
+        if one > fork and is_effective(head, one) and steps.ends.get(one, 0) > (after or 0)
     ]
     if forgot is not None and forgot > fork:
         why = f"version {forgot} forgot keys, which the branch may have"

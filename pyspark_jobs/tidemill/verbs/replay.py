@@ -65,7 +65,12 @@ def replay(
     if name not in context.refresh().branches:
         part, steps = _part(context, None, asked), Steps(context, context.head())
         after = steps.after_version(first - 1)
-        Outlook(Inputs(context, files), part is not None).look(steps, [] if after is None else steps.all[after:end])
+        if after is None:
+            raise InvalidInput(
+                f"replay from version {first}: version {first - 1} was rewound, or a promotion replaced it",
+                hint="replay from an earlier version; `tidemill log` shows what was replaced",
+            )
+        Outlook(Inputs(context, files), part is not None).look(steps, steps.all[after:end])
         _check_code(context, name, first, part)
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
     ours = on_branch(context, name)

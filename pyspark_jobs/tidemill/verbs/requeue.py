@@ -24,6 +24,7 @@ from ..driver.identity import check_root
 from ..driver.ledger import store_requeued
 from ..driver.versions import VersionSpec, kept_commit, resolve
 from ..errors import Fenced, InvalidInput
+from ..protocol.history import is_effective
 from ..protocol.records import Commit, Requeued, Segment, Split, digest
 from ..protocol.successor import Origin
 from ..schema import int64_array, string_array
@@ -104,6 +105,11 @@ def _found(context: Context, origin: Origin, version: VersionSpec, source: str |
     commit = kept_commit(context, resolve(context, version))
     if commit is None:
         raise InvalidInput(f"requeue version {version}: it is before the first batch, so nothing was quarantined")
+    if origin.head is not None and not is_effective(origin.head, commit.version):
+        raise InvalidInput(
+            f"requeue version {commit.version}: it was rewound, or a promotion replaced it",
+            hint="write the corrected rows to a new file of the source",
+        )
     groups = returning(context, origin.head, commit, source, rows)
     plan = context.log.plan(origin.number, origin.parent)
     return Requeue(commit.version, groups, None if plan is None else origin.number)

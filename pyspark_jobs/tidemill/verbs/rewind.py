@@ -19,6 +19,7 @@ from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
 from ..driver.listing import listed_files
 from ..driver.overtaken import fenced_if_overtaken
+from ..driver.promoted import record_operators
 from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
@@ -92,10 +93,12 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
         changes["rows"] = {**changes["rows"], names.LEDGER: {"files": ours.rows}}
         changes["skipped"] = [SkippedFile(f.source, f.path, f.etag, f.size) for f in found.rewind.without]
     try:
-        return correct(context, origin, "rewind", changes)
+        made = correct(context, origin, "rewind", changes)
     except Fenced:
         discard_names(context.store, stored, attempt)
         raise
+    record_operators(context, made)
+    return made
 
 
 def planned(context: Context, to_version: VersionSpec, without: Sequence[File] = ()) -> Rewind:

@@ -15,6 +15,7 @@ from ..driver.discard import discarded_if_full
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..protocol.history import Correction, correction
+from ..protocol.log import Log
 from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..sinks.joined import has_plain_files
@@ -82,8 +83,16 @@ def _batch_ids(context: Context, head: Commit | None, versions: Collection[int])
     """Return what rows of versions have in `_batch_id`. Those of a promotion have the versions of the branch."""
     found = set(versions)
     for version in found.intersection([] if head is None else head.promotions):
-        added = context.log.commit(version).adds.values()
-        found |= {one.version for those in added for one in those if one.branch != context.branch}
+        found |= _promoted_ids(context, context.log.commit(version))
+    return found
+
+
+def _promoted_ids(context: Context, promotion: Commit) -> set[int]:
+    """Return the versions that wrote the rows of a promotion. A version of a branch may be a promotion, too."""
+    found: set[int] = set()
+    for one in (one for those in promotion.adds.values() for one in those if one.branch != promotion.branch):
+        made = Log(context.store, one.branch).commit(one.version)
+        found |= _promoted_ids(context, made) if made.kind == "promote" else {one.version}
     return found
 
 

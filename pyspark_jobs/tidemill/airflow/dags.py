@@ -64,7 +64,7 @@ def tidemill_dags(
     - `schedule`: any schedule that Airflow accepts.
     - `name`: default: the stem of the file, or the last part of the module, of `pipeline`.
     - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
-    - `branch`: the branch to commit to. Only "main" exists in this version.
+    - `branch`: the branch to commit to, which must exist.
     - `engine`: "spark" or "local", which needs no Java.
     - `start_date`, `tags`: passed to Airflow; `tags` are added to the tag `tidemill`.
     - `tasks`: only "one" is supported: one task drains, publishes and fires due timeouts.

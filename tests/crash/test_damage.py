@@ -42,8 +42,7 @@ def copied_and_run_further(world: World, early: Snapshot, phase: str) -> Snapsho
 def of_another_branch(world: World, early: Snapshot, phase: str) -> Snapshot:
     """Objects that another branch made under the same numbers, from the second version on, under the names of `main`.
 
-    Branches cannot be run yet. So records of the copy that was run further are written again with the branch's id, and
-    with right checksums.
+    They are the records of the copy that was run further, written again with the branch's id and with right checksums.
     """
     further = copied_and_run_further(world, early, phase)
     found: Snapshot = {}

@@ -63,7 +63,7 @@ def tidemill_dags(
     - `root`: a URI or an absolute path.
     - `schedule`: of `NAME`, any schedule that Airflow accepts.
     - `name`: default: the stem of the file, or the last part of the module, of `pipeline`.
-    - `branch`: the branch to commit to.
+    - `branch`: the branch to commit to, which must exist.
     - `engine`: "auto", "spark", or "local", which needs no Java. "auto" chooses for each batch.
     - `run`: limits of a run, as `Run(max_batches=…, time_budget=…)`.
     - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.

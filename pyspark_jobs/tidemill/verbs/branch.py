@@ -44,18 +44,36 @@ class BranchInfo:
 
 
 def branch(
-    context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None, reason: str = ""
+    context: Context,
+    name: str,
+    at: VersionSpec | date | None = None,
+    publish_to: str | None = None,
+    reason: str = "",
+    *,
+    if_needed: bool = False,
 ) -> BranchInfo:
-    """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use."""
+    """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use.
+
+    With `if_needed` a branch of this name, start and place is left as it is, so that a caller may repeat the call.
+    """
     if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
     check_root(context)
     fork = _fork(context, at)
     found = context.at(fork.version)
+
+    def is_there(refs: Refs) -> bool:
+        known = refs.branches.get(name)
+        return known is not None and (known.fork, known.publish_to) == (fork, publish_to)
+
+    if if_needed and is_there(context.refresh()):
+        return next(one for one in branches(context) if one.name == name)
     if publish_to is not None:
         _refuse_used_place(publishing_to(context, publish_to))
 
-    def make(refs: Refs, number: int) -> NewBranch:
+    def make(refs: Refs, number: int) -> NewBranch | None:
+        if if_needed and is_there(refs):
+            return None  # another caller started it meanwhile
         if name in refs.branches:
             known = refs.branches[name].fork
             of = "" if known is None else f"; it starts at version {known.version}"
@@ -87,7 +105,7 @@ def branches(context: Context) -> list[BranchInfo]:
 
 
 def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
-    """End a branch, and return what it was. `maintain` deletes what only it needed."""
+    """End a branch, and return what it was. `maintain` deletes what only it needed. `InvalidInput` if there is none."""
     check_root(context)
     if name == MAIN:
         raise InvalidInput("drop branch `main`: it cannot be dropped")

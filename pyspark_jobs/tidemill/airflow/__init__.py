@@ -10,6 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .branching import (
+        TidemillBranchOperator,
+        TidemillCheckOperator,
+        TidemillDiffOperator,
+        TidemillPromoteOperator,
+        TidemillReplayOperator,
+    )
     from .dags import tidemill_dags
     from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
     from .options import Launch, Maintain, Run
@@ -19,7 +26,12 @@ __all__ = [
     "Launch",
     "Maintain",
     "Run",
+    "TidemillBranchOperator",
+    "TidemillCheckOperator",
+    "TidemillDiffOperator",
     "TidemillMaintainOperator",
+    "TidemillPromoteOperator",
+    "TidemillReplayOperator",
     "TidemillRunOperator",
     "TidemillSweepOperator",
     "tidemill_dags",
@@ -30,6 +42,11 @@ _HOMES = {
     "Launch": ".options",
     "Maintain": ".options",
     "Run": ".options",
+    "TidemillBranchOperator": ".branching",
+    "TidemillCheckOperator": ".branching",
+    "TidemillDiffOperator": ".branching",
+    "TidemillPromoteOperator": ".branching",
+    "TidemillReplayOperator": ".branching",
     "TidemillMaintainOperator": ".operators",
     "TidemillRunOperator": ".operators",
     "TidemillSweepOperator": ".operators",

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     )
     from .dags import tidemill_dags
     from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-    from .options import Launch, Maintain, Run
+    from .options import Launch, Maintain, Replay, Run
     from .streams import tidemill_dags_from
 
 __all__ = [
     "Launch",
     "Maintain",
+    "Replay",
     "Run",
     "TidemillBranchOperator",
     "TidemillCheckOperator",
@@ -41,6 +42,7 @@ __all__ = [
 _HOMES = {
     "Launch": ".options",
     "Maintain": ".options",
+    "Replay": ".options",
     "Run": ".options",
     "TidemillBranchOperator": ".branching",
     "TidemillCheckOperator": ".branching",

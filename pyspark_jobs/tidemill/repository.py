@@ -429,13 +429,18 @@ class Repository(Reader):
         from .driver.drain import Limits
         from .driver.sink_checks import Accepted
         from .verbs.promote import catch_up as replay_rest
-        from .verbs.promote import promote
+        from .verbs.promote import promote, when_level
         from .verbs.run import engine_on_demand
 
-        if catch_up:
-            limits = Limits()
-            replay_rest(self.context, branch, engine_on_demand(self.context, spark, engine, limits), limits)
-        return promote(self.context, branch, reason, outputs, Accepted(output_change=accept_output_change))
+        limits, accepted = Limits(), Accepted(output_change=accept_output_change)
+        if not catch_up:
+            return promote(self.context, branch, reason, outputs, accepted)
+        start = engine_on_demand(self.context, spark, engine, limits)
+        return when_level(
+            self.context,
+            lambda: replay_rest(self.context, branch, start, limits),
+            lambda: promote(self.context, branch, reason, outputs, accepted),
+        )
 
     def maintain(
         self,

@@ -28,27 +28,37 @@ tidemill_dags("pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 
 def test_bare_call_registers_cadence_sweep_and_upkeep(parse: Parse) -> None:
     bag = parse(BARE)
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__sweep"]
+    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__replay", "retail__sweep"]
     assert Path(bag.dags["retail"].fileloc).name == "retail_dag.py"
 
 
 def test_result_in_globals_gives_the_same_dags(parse: Parse) -> None:
     bag = parse(BARE.replace("\ntidemill_dags(", "\ndags = tidemill_dags(") + "globals().update(dags)\n")
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__sweep"]
+    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__replay", "retail__sweep"]
+
+
+def live(dags: dict[str, Any]) -> list[Any]:
+    return [dag for name, dag in dags.items() if name != "retail__replay"]
 
 
 def test_dags_never_catch_up_nor_overlap_nor_take_backfills(parse: Parse) -> None:
-    for dag in parse(BARE).dags.values():
+    dags = parse(BARE).dags
+    assert "backfill" not in dags["retail__replay"].allowed_run_types
+    for dag in live(dags):
         assert dag.catchup is False
         assert dag.max_active_runs == 1
+        assert "backfills, because the input of a run does not depend on its date. To recompute the past, use" in (
+            dag.doc_md.replace("\n", " ")
+        )
+        assert "use `retail__replay`" in dag.doc_md
         types = {str(getattr(kind, "value", kind)) for kind in dag.allowed_run_types}
         assert {"scheduled", "manual", "asset_triggered"} <= types
         assert "backfill" not in types
 
 
 def test_hangs_and_failures_in_a_row_end(parse: Parse) -> None:
-    for dag in parse(BARE).dags.values():
+    for dag in live(parse(BARE).dags):
         assert dag.dagrun_timeout == timedelta(days=1)
         assert dag.max_consecutive_failed_dag_runs == 10
         assert dag.tasks[0].stall_timeout == timedelta(hours=2)
@@ -134,9 +144,9 @@ def test_a_file_that_is_parsed_again_is_not_its_own_duplicate(parse: Parse) -> N
 @pytest.mark.parametrize(
     ("sweep", "ids", "every"),
     [
-        ("False", ["retail", "retail__maintain"], None),
-        ("'@hourly'", ["retail", "retail__maintain", "retail__sweep"], "0 * * * *"),
-        ("True", ["retail", "retail__maintain", "retail__sweep"], "7-59/15 * * * *"),
+        ("False", ["retail", "retail__maintain", "retail__replay"], None),
+        ("'@hourly'", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "0 * * * *"),
+        ("True", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "7-59/15 * * * *"),
     ],
 )
 def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[str], every: str | None) -> None:
@@ -164,7 +174,7 @@ def test_schedule_is_whatever_airflow_takes(parse: Parse, schedule: str) -> None
     )
     bag = parse(imports + BARE.replace("'*/5 * * * *'", schedule).replace('"*/5 * * * *"', schedule))
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__sweep"]
+    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__replay", "retail__sweep"]
 
 
 def test_arguments_reach_the_tasks(parse: Parse) -> None:
@@ -173,6 +183,7 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         "launch=Launch(python='/venv/bin/python', cwd='/work', conf={'a': 1}, env={'B': '2'}, "
         "storage_options={'root': {'endpoint_url': 'http://s3'}}, stall_timeout=90, rows_in_exceptions=True), "
         "maintain=Maintain(keep='90 days', compact_sinks=True, schedule='@weekly', engine='spark'), "
+        "replay=Replay(promote='if equal', outputs='keep', engine='spark', response_timeout=60), "
         "dag_args={'default_args': {'retries': 2, 'pool': 'lake'}, 'tags': ['x']}, schedule="
     )
     bag = parse(BARE.replace("schedule=", more).replace("import tidemill_dags", "import *"))
@@ -193,6 +204,10 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         "shop__sweep": {"engine": "local"},
         "shop__maintain": {
             "engine": "spark", "keep": "90 days", "keep_versions": None, "time_budget": None, "dry_run": False,
+        },
+        "shop__replay": {
+            "from_version": None, "to_version": None, "operators": None, "code": "pipelines/retail.py:p",
+            "engine": "spark", "outputs": "keep", "promote": "if equal", "reason": None, "keep_branch": False,
         },
     }  # fmt: skip
 
@@ -297,6 +312,11 @@ def test_secret_literals_are_not_in_what_airflow_stores(parse: Parse) -> None:
             "invalid pipeline reference `<class 'object'>`: expected a string",
         ),
         (('"s3://lake/tidemill"', "None"), "root is None: expected a string, a URI"),
+        (("schedule=", "replay=5, schedule="), "replay is a int: expected True, False or `Replay(…)`"),
+        (("schedule=", "replay=Replay(promote='always'), schedule="), "unknown value of promote `always`"),
+        (("schedule=", "replay=Replay(outputs='corect'), schedule="), "did you mean `correct`?"),
+        (("schedule=", "replay=Replay(engine='x'), schedule="), "unknown engine `x`"),
+        (("schedule=", "replay=Replay(response_timeout=0), schedule="), "response_timeout is 0: expected a timedelta"),
         (("schedule=", "launch=Launch(conf=['a=b']), schedule="), "conf is a list: expected a mapping, such as `{"),
         (("schedule=", "launch=Launch(env='A=b'), schedule="), "env is a str: expected a mapping, such as `{"),
         (

@@ -42,6 +42,7 @@ launch = Launch(
 for name, limit in (("retail", timedelta(days=1)), ("hasty", timedelta(seconds=4))):
     tidemill_dags(
         "pipelines/retail.py:p", root="s3://lake/tidemill", schedule=None, name=name, sweep=False, maintain=False,
+        replay=False,
         launch=launch, dag_args={{"default_args": {{"retries": 0}}, "dagrun_timeout": limit}},
     )
 """
@@ -49,7 +50,7 @@ for name, limit in (("retail", timedelta(days=1)), ("hasty", timedelta(seconds=4
 HOLD = """
 from tidemill.airflow import tidemill_dags
 tidemill_dags(
-    {reference!r}, root={root!r}, schedule=None, sweep=False, maintain=False, engine={engine!r},
+    {reference!r}, root={root!r}, schedule=None, sweep=False, maintain=False, replay=False, engine={engine!r},
     dag_args={{"default_args": {{"retries": 0}}}},
 )
 """

@@ -26,6 +26,7 @@ streams:
   retail:
     pipeline: pipelines/retail.py:p
     sweep: false
+    replay: false
   clicks:
     pipeline: pipelines/main.py:p
     schedule: "* * * * *"
@@ -33,6 +34,7 @@ streams:
     run: {max_batches: 5}
     launch: {cwd: /work}
     maintain: {keep: 90 days}
+    replay: {promote: never, response_timeout: 2 days}
     dag_args: {default_args: {retries: 2, retry_delay: 30 seconds}}
 """
 Load = Callable[..., Any]
@@ -52,12 +54,17 @@ def load(airflow_home: Path, parse: Callable[..., Any]) -> Load:
 def test_every_stream_gets_its_dags(load: Load) -> None:
     bag = load(STREAMS)
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["clicks", "clicks__maintain", "clicks__sweep", "retail", "retail__maintain"]
+    assert sorted(bag.dags) == [
+        *("clicks", "clicks__maintain", "clicks__replay", "clicks__sweep"),
+        *("retail", "retail__maintain"),
+    ]
     retail, clicks = bag.dags["retail"], bag.dags["clicks"]
     assert (retail.timetable.expression, clicks.timetable.expression) == ("*/5 * * * *", "* * * * *")
     assert (retail.tasks[0].pipeline, clicks.tasks[0].pipeline) == ("pipelines/retail.py:p", "pipelines/main.py:p")
     assert (clicks.params["engine"], clicks.params["max_batches"]) == ("local", 5)
     assert bag.dags["clicks__maintain"].params["keep"] == "90 days"
+    replay = bag.dags["clicks__replay"]
+    assert (replay.params["promote"], replay.get_task("approve").response_timeout) == ("never", timedelta(days=2))
     assert Path(clicks.fileloc).name == "retail_dag.py"
 
 
@@ -79,8 +86,8 @@ def test_namespace_gets_the_dags(load: Load) -> None:
 @pytest.mark.parametrize(
     ("dag_id", "made"),
     [
-        ("clicks", ["clicks", "clicks__maintain", "clicks__sweep"]),
-        ("clicks__sweep", ["clicks", "clicks__maintain", "clicks__sweep"]),
+        ("clicks", ["clicks", "clicks__maintain", "clicks__replay", "clicks__sweep"]),
+        ("clicks__sweep", ["clicks", "clicks__maintain", "clicks__replay", "clicks__sweep"]),
         ("retail", ["retail", "retail__maintain"]),
         ("click", []),
     ],
@@ -161,5 +168,5 @@ def test_a_hundred_pipelines_parse_in_a_second(airflow_home: Path, load: Load, h
         [sys.executable, "-c", TIMED, str(airflow_home / "dags")], capture_output=True, text=True, check=True
     )
     count, seconds = done.stdout.split()[-2:]
-    assert count == "300"
+    assert count == "400"
     assert float(seconds) < 1.0

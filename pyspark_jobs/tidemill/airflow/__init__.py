@@ -10,16 +10,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .branching import (
+        TidemillBranchOperator,
+        TidemillCheckOperator,
+        TidemillDiffOperator,
+        TidemillPromoteOperator,
+        TidemillReplayOperator,
+    )
     from .dags import tidemill_dags
     from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-    from .options import Launch, Maintain, Run
+    from .options import Launch, Maintain, Replay, Run
     from .streams import tidemill_dags_from
 
 __all__ = [
     "Launch",
     "Maintain",
+    "Replay",
     "Run",
+    "TidemillBranchOperator",
+    "TidemillCheckOperator",
+    "TidemillDiffOperator",
     "TidemillMaintainOperator",
+    "TidemillPromoteOperator",
+    "TidemillReplayOperator",
     "TidemillRunOperator",
     "TidemillSweepOperator",
     "tidemill_dags",
@@ -29,7 +42,13 @@ __all__ = [
 _HOMES = {
     "Launch": ".options",
     "Maintain": ".options",
+    "Replay": ".options",
     "Run": ".options",
+    "TidemillBranchOperator": ".branching",
+    "TidemillCheckOperator": ".branching",
+    "TidemillDiffOperator": ".branching",
+    "TidemillPromoteOperator": ".branching",
+    "TidemillReplayOperator": ".branching",
     "TidemillMaintainOperator": ".operators",
     "TidemillRunOperator": ".operators",
     "TidemillSweepOperator": ".operators",

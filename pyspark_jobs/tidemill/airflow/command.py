@@ -23,7 +23,8 @@ CONF_ENVIRONMENT = "TIDEMILL_CONF"
 """The environment variable from which the command line reads settings, as JSON."""
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 """The environment variable from which the command line reads storage options, as JSON."""
-_YES, _NO = (True, "True", "true"), (False, "False", "false")
+_YES, _NO = ("True", "true"), ("False", "false")
+"""Texts of flags. A flag itself is compared by identity, because 0 and 1 equal False and True."""
 
 
 class Exit(IntEnum):
@@ -38,7 +39,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Command:
-    """One call of `tidemill VERB --root=ROOT … -- PIPELINE`, in the folder `cwd`.
+    """One call of `tidemill VERB --root=ROOT … -- PIPELINE OPERANDS…`, in the folder `cwd`.
 
     Absent options are omitted: None, empty, and the text `None`, into which Airflow renders a null parameter. An
     option that is true becomes a flag, and a list becomes one option for each item.
@@ -51,6 +52,7 @@ class Command:
     conf: Mapping[str, object] = field(default_factory=dict)
     storage_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     cwd: str | None = None
+    operands: Sequence[str] = ()
 
     def arguments(self) -> list[str]:
         """Return the arguments of `tidemill`, always with `--json`."""
@@ -58,11 +60,11 @@ class Command:
         for name, value in self.options.items():
             option = f"--{name.replace('_', '-')}"
             for one in value if isinstance(value, list | tuple) else [value]:
-                if one in _YES:
+                if one is True or one in _YES:
                     arguments.append(option)
-                elif not is_absent(one) and one not in _NO:
+                elif not is_absent(one) and one is not False and one not in _NO:
                     arguments.append(f"{option}={one}")
-        return [*arguments, "--", self.pipeline]
+        return [*arguments, "--", self.pipeline, *self.operands]
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables that hand over settings and storage options."""

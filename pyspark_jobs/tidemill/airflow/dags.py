@@ -2,14 +2,15 @@
 
 INVARIANT: the input of a run never depends on its date. Every run reads the files that wait according to the
 pipeline's own log, so runs may be skipped, late or repeated. Therefore the DAGs have no catch-up and no backfills, and
-one run at a time.
+one run at a time. `NAME__replay` takes the place of backfills.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,9 @@ from .cadence import retries_for
 from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
 from .form import Form
 from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-from .options import Launch, Maintain, Run, as_arguments
+from .options import Launch, Maintain, Replay, Run, as_arguments
 from .page import page
+from .replaying import replay_fields, replay_tasks
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.dag import ScheduleArg
@@ -40,6 +42,12 @@ _DAG_ARGS: Mapping[str, Any] = {
     "dagrun_timeout": timedelta(days=1),
     "max_consecutive_failed_dag_runs": 10,
 }
+_REPLAY: Mapping[str, Any] = {
+    "catchup": False,
+    "max_active_runs": 4,
+    "allowed_run_types": ("manual", "operator_triggered"),
+}
+"""Rules of the replay DAG. A run that waits for an answer is active, and may take days."""
 _OWN = {"dag_id": "name", "schedule": "schedule"}
 
 
@@ -54,10 +62,13 @@ def tidemill_dags(
     run: Run | None = None,
     sweep: ScheduleArg | bool = True,
     maintain: Maintain | bool = True,
+    replay: Replay | bool = True,
     launch: Launch | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
-    """Create the DAGs `NAME`, `NAME__sweep` and `NAME__maintain`, register them with Airflow and return them by id.
+    """Create the DAGs `NAME`, `NAME__sweep`, `NAME__maintain` and `NAME__replay`, and register them with Airflow.
+
+    It returns them by id.
 
     - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
     - `root`: a URI or an absolute path.
@@ -68,6 +79,7 @@ def tidemill_dags(
     - `run`: limits of a run, as `Run(max_batches=…, time_budget=…)`.
     - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
     - `maintain`: True (daily, discards no version), False (no such DAG) or `Maintain(keep=…, …)`.
+    - `replay`: True, False (no such DAG) or `Replay(promote=…, …)`.
     - `launch`: how commands are started, as `Launch(python=…, env=…, …)`.
     - `dag_args`: any arguments of Airflow's `DAG`, for all of them. `tags`, `default_args` and `params` are added to
       ours; anything else replaces ours.
@@ -77,7 +89,7 @@ def tidemill_dags(
     """
     return make_dags(
         pipeline, root, schedule, sys._getframe(1).f_code.co_filename, name=name, branch=branch, engine=engine, run=run,
-        sweep=sweep, maintain=maintain, launch=launch, dag_args=dag_args,
+        sweep=sweep, maintain=maintain, replay=replay, launch=launch, dag_args=dag_args,
     )  # fmt: skip
 
 
@@ -93,13 +105,19 @@ def make_dags(
     run: Run | None = None,
     sweep: ScheduleArg | bool = True,
     maintain: Maintain | bool = True,
+    replay: Replay | bool = True,
     launch: Launch | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
     """Do what `tidemill_dags` does, for the DAG file `fileloc`."""
-    for what, value, kind in (("run", run, Run), ("launch", launch, Launch), ("maintain", maintain, Maintain | bool)):
+    for what, value, kind in (
+        ("run", run, Run),
+        ("launch", launch, Launch),
+        ("maintain", maintain, Maintain | bool),
+        ("replay", replay, Replay | bool),
+    ):
         if value is not None and not isinstance(value, kind):
-            expected = "True, False or `Maintain(…)`" if what == "maintain" else f"`{what.capitalize()}(…)`"
+            expected = f"{'True, False or ' if what in ('maintain', 'replay') else ''}`{what.capitalize()}(…)`"
             raise InvalidInput(f"{what} is a {type(value).__name__}: expected {expected}")
     made = _Pipeline(
         name=name or default_name(pipeline),
@@ -111,6 +129,7 @@ def make_dags(
             **as_arguments(launch or Launch()),
         },
         dag_args=_checked(dag_args),
+        has_replay=replay is not False,
     )
     check_engine(engine)
     dags = [made.cadence(schedule, engine, run or Run())]
@@ -118,6 +137,8 @@ def make_dags(
         dags.append(made.sweep(DEFAULT_SWEEP if isinstance(sweep, bool) else sweep, engine))
     if maintain is not False:
         dags.append(made.upkeep(maintain if isinstance(maintain, Maintain) else Maintain()))
+    if replay is not False:
+        dags.append(made.replay(replay if isinstance(replay, Replay) else Replay()))
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -129,6 +150,7 @@ class _Pipeline:
     fileloc: str
     arguments: Mapping[str, Any]
     dag_args: Mapping[str, Any]
+    has_replay: bool
 
     def cadence(self, schedule: ScheduleArg, engine: str | None, limits: Run) -> DAG:
         form = Form()
@@ -163,7 +185,18 @@ class _Pipeline:
             TidemillMaintainOperator(task_id="maintain", **options, **self.arguments)
         return dag
 
-    def _dag(self, suffix: str, schedule: ScheduleArg, form: Form, what: str) -> DAG:
+    def replay(self, replay: Replay) -> DAG:
+        form = Form()
+        fields = replay_fields(form, replay, self.arguments["pipeline"])
+        with self._dag("__replay", None, form, "repeats versions on a branch, compares, and promotes", _REPLAY) as dag:
+            replay_tasks(fields, replay, self.arguments)
+        return dag
+
+    @contextlib.contextmanager
+    def _dag(
+        self, suffix: str, schedule: ScheduleArg, form: Form, what: str, rules: Mapping[str, Any] = _DAG_ARGS
+    ) -> Iterator[DAG]:
+        """Yield a DAG for the tasks that are made meanwhile, and then give it its form."""
         dag_id = f"{self.name}{suffix}"
         _refuse_twice(dag_id, self.arguments["pipeline"])
         given = dict(self.dag_args)
@@ -180,16 +213,18 @@ class _Pipeline:
             params=params,
             **{
                 "description": f"Tidemill pipeline {self.name}: {what}",
-                "doc_md": page(self.name, self.arguments, dag_id, what),
-                **_DAG_ARGS,
+                "doc_md": page(self.name, self.arguments, dag_id, what, has_replay=self.has_replay),
+                **rules,
                 **given,
             },
         )
-        # `DAG` validates defaults against their schemas, 1 ms each. Ours are checked already, so they come later.
-        dag.params.update(form.params)
         # Airflow records the file that calls `DAG`. Paths in `pipeline` are relative to the file that calls us.
         dag.fileloc = self.fileloc
-        return dag
+        with dag:
+            yield dag
+        # `DAG` validates defaults against their schemas, 1 ms each, and every task copies what the DAG has. Ours
+        # are checked already, and reach the tasks as templates. So they come last.
+        dag.params.update(form.params)
 
 
 def _checked(dag_args: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -36,6 +36,18 @@ class Form:
         number = int(default) if str(default).isdecimal() else default
         return self._field(name, number, description, ["null", "integer"], minimum=1)
 
+    def version(self, name: str, description: str, *, is_required: bool = False) -> Any:
+        """Add a version number, which has no default and may be required."""
+        kind = "integer" if is_required else ["null", "integer"]
+        self.params[name] = Param(
+            **({} if is_required else {"default": None}), description=description, type=kind, minimum=0
+        )
+        return _template(name)
+
+    def choice(self, name: str, default: str, choices: Sequence[str], description: str) -> Any:
+        """Add the choice of one of several texts."""
+        return self._field(name, default, description, "string", enum=list(choices))
+
     def seconds(self, name: str, default: Any, description: str) -> Any:
         """Add an optional number of seconds."""
         number = default if is_absent(default) or is_template(default) else float(default)
@@ -50,4 +62,8 @@ class Form:
             return default
         value = None if is_absent(default) else default
         self.params[name] = Param(value, description, type=kind, **rules)
-        return f"{{{{ params.{name} }}}}"
+        return _template(name)
+
+
+def _template(name: str) -> str:
+    return f"{{{{ params.{name} }}}}"

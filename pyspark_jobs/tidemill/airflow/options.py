@@ -11,10 +11,17 @@ from datetime import timedelta
 from typing import Any
 
 from ..names import ENGINES
+from ..spelling import unknown
 from .checks import check_engine, check_limit, check_mapping, check_storage_options, seconds_of
 
 DEFAULT_MAINTAIN = "23 3 * * *"
 """The default schedule of upkeep: once a day, at 03:23."""
+OUTPUTS = ("correct", "keep")
+"""What a promotion does with what was published."""
+PROMOTE = ("never", "if equal", "after approval")
+"""When a replay is promoted."""
+DEFAULT_ANSWER = timedelta(days=7)
+"""How long a replay waits for an answer. After that the answer is no."""
 DEFAULT_STALL = timedelta(hours=2)
 """How long a command may be silent before it counts as hanging."""
 
@@ -90,6 +97,33 @@ class Maintain:
         check_limit("time_budget", self.time_budget, float, 0)
         if not isinstance(self.keep_versions, list | tuple) and "=" not in str(self.keep_versions):
             check_limit("keep_versions", self.keep_versions, int, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """Defaults of the form of `NAME__replay`, and who answers it until when.
+
+    - `promote`: "never", "if equal" or "after approval".
+    - `outputs`: "correct" replaces what was published, "keep" leaves it.
+    - `engine`: the engine that replays.
+    - `response_timeout`: a `timedelta` or seconds. Without an answer until then, nothing is promoted. None: it waits.
+    - `assigned_users`: who may answer, as Airflow's operators accept them. Default: everybody who may edit the DAG run.
+    - `largest_changes`: show the keys that change most, with both values. Airflow stores them.
+    """
+
+    promote: str = "after approval"
+    outputs: str = "correct"
+    engine: str | None = "auto"
+    response_timeout: timedelta | float | None = DEFAULT_ANSWER
+    assigned_users: Any = None
+    largest_changes: bool = True
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine)
+        seconds_of("response_timeout", self.response_timeout)
+        for what, given, known in (("promote", self.promote, PROMOTE), ("outputs", self.outputs, OUTPUTS)):
+            if given not in known:
+                raise unknown(f"value of {what}", str(given), known)
 
 
 def as_arguments(options: Launch | Run | Maintain) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str) -> str:
+def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, has_replay: bool) -> str:
     """Return the page of one DAG, as Markdown."""
     pipeline, root, branch = (arguments[key] for key in ("pipeline", "root", "branch"))
     call = f"{pipeline} --root {root}" + ("" if branch == "main" else f" --branch {branch}")
+    instead = f"use `{name}__replay`" if has_replay else "use `tidemill replay`"
     return f"""\
 `{dag_id}` {what}.
 
@@ -23,8 +24,9 @@ def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str) -> str
 | branch | `{branch}` |
 | its DAGs | tag `tidemill`, names that begin with `{name}` |
 
-Commits are final. A cleared or repeated task resumes after them and recomputes nothing. Commands, in the folder of the
-DAG file:
+Commits are final. A cleared or repeated task resumes after them and recomputes nothing. The DAG refuses Airflow's
+backfills, because the input of a run does not depend on its date. To recompute the past, {instead}. Commands, in the
+folder of the DAG file:
 
 ```sh
 tidemill status {call}

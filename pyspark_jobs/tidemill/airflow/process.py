@@ -178,7 +178,8 @@ class Child:
     def _take_event(self, event: Event) -> None:
         self._events[str(event["event"])] = event
         if event["event"] != "earlier":
-            versions = event.get("versions") or [event.get("version")]
+            own = [event.get("version")] if event["event"] == "progress" else []
+            versions = event.get("versions") or own
             self._versions += [version for version in versions if isinstance(version, int)]
         self._on_event(event)
 

@@ -14,5 +14,10 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "tidemill",
         "name": "Tidemill",
         "description": "Stateful stream processing as ordinary batch runs.",
-        "operators": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.operators"]}],
+        "operators": [
+            {
+                "integration-name": "Tidemill",
+                "python-modules": ["tidemill.airflow.operators", "tidemill.airflow.branching"],
+            }
+        ],
     }

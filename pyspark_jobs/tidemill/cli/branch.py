@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 @click.option("--publish-to", metavar="URI", help="Folder of its sinks. Default: it publishes nothing.")
 @click.option("--drop", is_flag=True, help="End the branch.")
 @click.option("--reason", default="", help="Why. The entry records it.")
+@click.option("--if-needed", is_flag=True, help="Succeed, with status 3, if the branch is there with this start, or "
+              "with --drop if there is none.")  # fmt: skip
 @consent_options
 @result_file_option
 @output_options
@@ -35,6 +37,7 @@ def branch(
     publish_to: str | None,
     drop: bool,
     reason: str,
+    if_needed: bool,
     consent: Consent,
     out: Output,
 ) -> int:
@@ -45,9 +48,16 @@ def branch(
     """
     if drop and (at is not None or publish_to is not None):
         raise click.UsageError("--drop ends a branch; it takes neither --at nor --publish-to")
+    from ..verbs.branch import branch as start
     from ..verbs.branch import droppable, planned
 
     repository = target.open()
+    is_there = name in repository.context.refresh().branches
+    if drop and if_needed and not is_there:
+        out.result(
+            {**result_fields("branch", Exit.NOTHING, repository), "name": name}, [f"there is no branch `{name}`"]
+        )
+        return Exit.NOTHING
     if drop:
         droppable(repository.context, name)
         if not consent.given([f"branch `{name}` ends; its versions can no longer be read"], out):
@@ -55,15 +65,17 @@ def branch(
         made, did = repository.drop_branch(name, reason), "dropped"
     else:
         if consent.dry_run:
-            start = planned(repository.context, name, at, publish_to)
-            consent.given([f"branch `{name}` would start at version {start}"], out)
+            where = planned(repository.context, name, at, publish_to)
+            consent.given([f"branch `{name}` would start at version {where}"], out)
             return unchanged("branch", repository, consent, out)
-        made, did = repository.branch(name, at, publish_to, reason), "started"
+        made = start(repository.context, name, at, publish_to, reason, if_needed=if_needed)
+        did = "already there:" if is_there else "started"
+    status = Exit.NOTHING if is_there and not drop else Exit.DONE
     out.result(
-        {**result_fields("branch", Exit.DONE, repository), **dataclasses.asdict(made)},
+        {**result_fields("branch", status, repository), **dataclasses.asdict(made)},
         [f"{did} {_line(made)}"],
     )
-    return Exit.DONE
+    return status
 
 
 @click.command(short_help="List the branches.")

@@ -76,6 +76,7 @@ def replay(
               help="Publish what the branch made instead of what was published, or leave that.")  # fmt: skip
 @click.option("--accept-output-change", is_flag=True, help="Write a sink with other columns than before.")
 @click.option("--reason", default="", help="Why. The commit records it.")
+@click.option("--if-needed", is_flag=True, help="Succeed, with status 3, if the branch was promoted before.")
 @engine_option
 @consent_options
 @result_file_option
@@ -87,6 +88,7 @@ def promote(
     outputs: str,
     accept_output_change: bool,
     reason: str,
+    if_needed: bool,
     engine: str,
     consent: Consent,
     out: Output,
@@ -99,25 +101,35 @@ def promote(
     from ..driver.drain import Limits
     from ..driver.sink_checks import Accepted
     from ..verbs.promote import catch_up as replay_rest
-    from ..verbs.promote import planned
+    from ..verbs.promote import planned, promoted_already, when_level
     from ..verbs.run import engine_on_demand
 
     repository = target.open()
-    if catch_up and not consent.dry_run:
-        limits = Limits()
+    if if_needed and (before := promoted_already(repository.context, name)) is not None:
+        fields = {**result_fields("promote", Exit.NOTHING, repository), "already_committed": [before.version]}
+        out.result({**fields, "branch": name}, [f"`{name}` was promoted before, in version {before.version}"])
+        return Exit.NOTHING
+    accepted, limits = Accepted(output_change=accept_output_change), Limits()
+
+    def level() -> None:
         start = engine_on_demand(repository.context, None, engine, limits)
         with watched(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
             replay_rest(repository.context, name, start, limits, on_batch)
-    accepted = Accepted(output_change=accept_output_change)
-    found = planned(repository.context, name, outputs, accepted)
-    if not consent.given(_lines(found), out):
-        return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
-    made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change)
-    out.result(
-        {**result_fields("promote", Exit.DONE, repository), "versions": [made.version], **_fields(found)},
-        [f"promoted version {found.version} of `{name}` in version {made.version}"],
-    )
-    return Exit.DONE
+
+    def take_over() -> int:
+        found = planned(repository.context, name, outputs, accepted)
+        if not consent.given(_lines(found), out):
+            return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
+        made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change)
+        out.result(
+            {**result_fields("promote", Exit.DONE, repository), "versions": [made.version], **_fields(found)},
+            [f"promoted version {found.version} of `{name}` in version {made.version}"],
+        )
+        return Exit.DONE
+
+    if catch_up and not consent.dry_run:
+        return when_level(repository.context, level, take_over)
+    return take_over()
 
 
 def _fields(found: Promotion) -> dict[str, Any]:

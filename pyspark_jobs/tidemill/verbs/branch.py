@@ -46,10 +46,21 @@ class BranchInfo:
 
 
 def branch(
-    context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None, reason: str = ""
+    context: Context,
+    name: str,
+    at: VersionSpec | date | None = None,
+    publish_to: str | None = None,
+    reason: str = "",
+    *,
+    if_needed: bool = False,
 ) -> BranchInfo:
-    """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use."""
-    make = _entry(context, name, at, publish_to, reason)
+    """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use.
+
+    With `if_needed` a branch of this name, start and place is left as it is, so that a caller may repeat the call.
+    """
+    if if_needed and _is_same(context.refresh(), name, _fork(context, at), publish_to):
+        return next(one for one in branches(context) if one.name == name)
+    make = _entry(context, name, at, publish_to, reason, if_needed)
     probe(context.store)
     refs = context.refs_log.append(make)
     context.refs_seen[:] = [refs]
@@ -59,12 +70,21 @@ def branch(
 def planned(context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
     """Return the version at which `branch` would start one. `InvalidInput` as there. Writes nothing."""
     refs = context.refresh()
-    return _entry(context, name, at, publish_to, "")(refs, refs.through + 1).fork_version
+    made = _entry(context, name, at, publish_to, "")(refs, refs.through + 1)
+    assert made is not None  # because no branch of this name is accepted
+    return made.fork_version
+
+
+def _is_same(refs: Refs, name: str, fork: Parent, publish_to: str | None) -> bool:
+    """Whether there is a branch of a name with this start and place."""
+    known = refs.branches.get(name)
+    return known is not None and (known.fork, known.publish_to) == (fork, publish_to)
 
 
 def _entry(
-    context: Context, name: str, at: VersionSpec | date | None, publish_to: str | None, reason: str
-) -> Callable[[Refs, int], NewBranch]:
+    context: Context, name: str, at: VersionSpec | date | None, publish_to: str | None, reason: str,
+    if_needed: bool = False,
+) -> Callable[[Refs, int], NewBranch | None]:  # fmt: skip
     """Check the arguments, and return what makes the entry of a branch, or raises `InvalidInput`."""
     if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
@@ -75,7 +95,9 @@ def _entry(
         check_branch_place(context.pipeline, publish_to, context.root, context.storage_options)
         _refuse_used_place(publishing_to(context, publish_to))
 
-    def make(refs: Refs, number: int) -> NewBranch:
+    def make(refs: Refs, number: int) -> NewBranch | None:
+        if if_needed and _is_same(refs, name, fork, publish_to):
+            return None  # another caller started it meanwhile
         if name in refs.branches:
             known = refs.branches[name].fork
             of = "" if known is None else f"; it starts at version {known.version}"
@@ -104,7 +126,7 @@ def branches(context: Context) -> list[BranchInfo]:
 
 
 def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
-    """End a branch, and return what it was. `maintain` deletes what only it needed."""
+    """End a branch, and return what it was. `maintain` deletes what only it needed. `InvalidInput` if there is none."""
     check_root(context)
     known = droppable(context, name)
 

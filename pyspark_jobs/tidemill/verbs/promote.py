@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import _native
 from ..driver.context import Context
@@ -42,6 +42,9 @@ from .sink_change import SinkChange, published_instead, sink_change
 OUTPUTS = ("correct", "keep")
 LISTED = 5
 """How many versions an error names."""
+ROUNDS = 5
+"""How often a promotion catches up with a pipeline that goes on."""
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,41 @@ def _pass_number(context: Context, found: _Found, name: str) -> None:
     """
     reason = f"rows of branch `{name}` have this number"
     correct(context, context.origin(found.head), "void", {"reason": reason})
+
+
+def promoted_already(context: Context, name: str) -> Commit | None:
+    """Return the commit that took over a branch as it is now, unless it was rewound; None: there is none.
+
+    If there is no such branch, the last one of this name that was dropped counts.
+    """
+    head, refs = context.head(), context.refresh()
+    known = refs.branches.get(name)
+    dropped = [one for one in refs.dropped if one.rpartition("-")[0] == name]
+    if head is None or not (known or dropped):
+        return None
+    branch = max(dropped, key=lambda one: int(one.rpartition("-")[2])) if known is None else known.id
+    theirs = None if known is None else on_branch(context, name).head()
+    for version in reversed(head.promotions):
+        made = context.log.commit(version).promoted if is_effective(head, version) else None
+        if made is not None and made.branch == branch:
+            return None if theirs is not None and theirs.version > made.version else context.log.commit(version)
+    return None
+
+
+def when_level(context: Context, level: Callable[[], object], take_over: Callable[[], Made]) -> Made:
+    """Call `level`, which catches up, and then `take_over`. Repeat both if another run commits in between.
+
+    So a promotion succeeds beside a pipeline that commits all the time. After a few rounds the error is raised.
+    """
+    for rounds_left in reversed(range(ROUNDS)):
+        before = context.head()
+        level()
+        try:
+            return take_over()
+        except (Fenced, InvalidInput):
+            if not rounds_left or context.head() == before:
+                raise
+    raise AssertionError("the last round returns or raises")
 
 
 def planned(context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:

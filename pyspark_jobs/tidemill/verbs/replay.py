@@ -62,8 +62,12 @@ def replay(
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
     first, end = _range(context, asked)
     name, files = asked.into, _files(asked.files)
-    if name not in context.refresh().branches:
-        part, steps = _part(context, None, asked), Steps(context, context.head())
+    ours = on_branch(context, name) if name in context.refresh().branches else None
+    if ours is not None:
+        _check_fork(context, ours, name, first)
+    part = _part(context, ours, asked)
+    if ours is None or _has_none(ours):
+        steps = Steps(context, context.head())
         after = steps.after_version(first - 1)
         if after is None:
             raise InvalidInput(
@@ -71,11 +75,11 @@ def replay(
                 hint="replay from an earlier version; `tidemill log` shows what was replaced",
             )
         Outlook(Inputs(context, files), part is not None).look(steps, steps.all[after:end])
+    if ours is None:
         _check_code(context, name, first, part)
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
-    ours = on_branch(context, name)
-    _check_fork(context, ours, name, first)
-    part = _part(context, ours, asked)
+        ours = on_branch(context, name)
+        _check_fork(context, ours, name, first)
     work = Replay(ours, context, files, engine, limits, on_progress, part)
     work.replay(end)
     while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
@@ -110,6 +114,12 @@ def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
     return first, end
 
 
+def _has_none(branch: Context) -> bool:
+    """Whether a branch has no version of its own."""
+    head = branch.head()
+    return head is None or head.branch != branch.branch
+
+
 def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
     """Return the part of the pipeline that a replay computes; None: all of it. A branch goes on as it began.
 
@@ -117,7 +127,7 @@ def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
     """
     head, theirs = context.head(), None if ours is None else ours.head()
     recorded = {} if head is None else head.schemas
-    began = None if ours is None or theirs is None or theirs.branch != ours.branch else theirs.computed
+    began = None if ours is None or theirs is None or _has_none(ours) else theirs.computed
     if asked.operators is None:
         return part_of(context.job, began, recorded) if began else None
     if isinstance(asked.operators, str):

@@ -1,0 +1,248 @@
+"""`NAME__replay` in Airflow with the real command line: a backfill as a pull request, beside a live pipeline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tidemill.airflow.pull_request import branch_of_run
+from tidemill.pipeline.load import load
+
+PIPELINE = """
+from pathlib import Path
+import tidemill as tm
+
+HERE = Path(__file__).parent
+
+
+def build(factor):
+    p = tm.Pipeline("shop")
+    files = tm.Files(str(HERE / "in"), format="csv", schema="k string, n int", maxFilesPerTrigger=1)
+    rows = p.read(files).sql(f"SELECT k, n * {factor} AS n FROM rows")
+    rows.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(HERE / "out")))
+    return p
+
+
+p, same, twice = build(1), build(1), build(2)
+"""
+DAG = """
+# an airflow dag
+from datetime import timedelta
+from tidemill.airflow import Replay, tidemill_dags
+tidemill_dags(
+    {reference!r}, root={root!r}, schedule="@daily", name="shop", engine="local", sweep=False, maintain=False,
+    replay=Replay(engine="local", response_timeout=timedelta(hours=1)), dag_args={{"default_args": {{"retries": 0}}}},
+)
+"""
+
+
+@dataclass
+class Shop:
+    """A pipeline with three versions, its DAGs, and somebody who answers."""
+
+    folder: Path
+    parse: Callable[..., Any]
+    dags: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        (self.folder / "in").mkdir()
+        (self.folder / "shop.py").write_text(PIPELINE)
+        self.open().init()
+        for n in range(3):
+            self.arrive(n)
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Parse the DAG file; `test` leaves the values of a form in a DAG."""
+        bag = self.parse(
+            DAG.format(reference=f"{self.folder}/shop.py:p", root=str(self.folder / "lake")), "shop_dag.py"
+        )
+        assert bag.import_errors == {}
+        self.dags = bag.dags
+
+    def open(self, code: str = "p") -> tm.Repository:
+        return tm.open(load(f"{self.folder}/shop.py:{code}"), str(self.folder / "lake"))
+
+    def arrive(self, n: int) -> None:
+        """A file arrives, and the live pipeline commits it."""
+        (self.folder / f"in/{n}.csv").write_text(f"a,{n + 1}\nb,1\n")
+        self.open().run(engine="local")
+
+    def sums(self) -> dict[str, int]:
+        return {row["k"]: row["n"] for row in self.open().state("sums").to_pylist()}
+
+    def replay(self, answer: str | None = None, meanwhile: Callable[[], None] = lambda: None, **form: Any) -> Any:
+        """Run the DAG. If it asks, wait a while, do something else meanwhile, and answer."""
+        dag = self.dags["shop__replay"]
+        with answering("shop__replay", answer, meanwhile):
+            return dag.test(run_conf={"from_version": 0, **form})
+
+
+@pytest.fixture
+def shop(tmp_path: Path, airflow_home: Path, parse: Callable[..., Any]) -> Shop:
+    return Shop(tmp_path, parse)
+
+
+class answering:  # noqa: N801
+    """Answers the question of a DAG run from another thread, as the API server does, and joins the thread."""
+
+    def __init__(self, dag_id: str, answer: str | None, meanwhile: Callable[[], None]) -> None:
+        self.arguments = (dag_id, answer, meanwhile)
+        self.stop = threading.Event()
+        self.asked: list[str] = []
+        self.thread = threading.Thread(target=self._answer)
+
+    def __enter__(self) -> answering:
+        if self.arguments[1] is not None:
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        if self.arguments[1] is not None:
+            self.thread.join()
+
+    def _answer(self) -> None:
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+        from airflow.api_fastapi.core_api.datamodels.hitl import UpdateHITLDetailPayload
+        from airflow.api_fastapi.core_api.routes.public.hitl import update_hitl_detail
+        from airflow.models.taskinstance import TaskInstance
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        dag_id, answer, meanwhile = self.arguments
+        while not self.stop.wait(0.2):
+            with create_session() as session:
+                query = select(TaskInstance).where(
+                    TaskInstance.dag_id == dag_id, TaskInstance.state == "awaiting_input"
+                )
+                run_id = next((ti.run_id for ti in session.scalars(query)), None)
+            if run_id is None:
+                continue
+            meanwhile()
+            time.sleep(1)
+            with create_session() as session:
+                update_hitl_detail(
+                    dag_id=dag_id, dag_run_id=run_id, task_id="approve", session=session,
+                    update_hitl_detail_payload=UpdateHITLDetailPayload(chosen_options=[answer], params_input={}),
+                    user=SimpleAuthManagerUser(username="ann", role="admin"),
+                )  # fmt: skip
+            return
+
+
+BARE = """
+from tidemill.airflow import Launch, tidemill_dags
+tidemill_dags(
+    "retail.py:p", root="s3://lake", schedule="@daily", launch=Launch(python="/venv/bin/python"),
+    branch="trial", dag_args={"default_args": {"retries": 4}}, {more}
+)
+"""
+
+
+def test_dag_has_a_setup_a_teardown_and_a_question(parse: Callable[..., Any]) -> None:
+    bag = parse(BARE.replace("{more}", ""))
+    dag = bag.dags["retail__replay"]
+    assert [task.task_id for task in dag.topological_sort()] == [
+        *("branch", "replay", "diff", "approve", "promote", "drop")
+    ]
+    assert [
+        (task.task_id, task.is_setup, task.is_teardown) for task in dag.tasks if task.is_setup or task.is_teardown
+    ] == [
+        ("branch", True, False),
+        ("drop", False, True),
+    ]
+    approve = dag.get_task("approve")
+    assert (approve.retries, approve.defaults, approve.response_timeout) == (1, ["Reject"], timedelta(days=7))
+    assert (dag.max_active_runs, dag.dagrun_timeout, dag.timetable.can_be_scheduled) == (4, None, False)
+    for name in ("branch", "replay", "diff", "promote", "drop"):
+        task = dag.get_task(name)
+        assert (task.python, task.branch, task.root, task.retries) == ("/venv/bin/python", "trial", "s3://lake", 4)
+    assert "retail__replay" not in parse(BARE.replace("{more}", "replay=False")).dags
+
+
+def test_form_needs_a_first_version_and_knows_its_types(parse: Callable[..., Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    def accepts(**form: Any) -> bool:
+        params = parse(BARE.replace("{more}", "")).dags["retail__replay"].params
+        try:
+            for name, value in form.items():
+                params[name] = value
+            params.validate()
+        except ParamValidationError:
+            return False
+        return True
+
+    assert accepts(from_version=0)
+    assert accepts(from_version=3, to_version=9, operators="a, b", promote="never", outputs="keep", engine=None)
+    wrong = ({}, {"from_version": -1}, {"from_version": "0"}, {"from_version": 0, "promote": "always"})
+    assert [form for form in wrong if accepts(**form)] == []
+
+
+@pytest.mark.parametrize("state", ["failed", "upstream_failed"])
+def test_branch_of_a_failed_run_stays_for_the_next_try(parse: Callable[..., Any], state: str) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    dag = parse(BARE.replace("{more}", "")).dags["retail__replay"]
+    drop = dag.get_task("drop")
+    drop.pipeline, drop.keep = "retail.py:p", "False"
+    ti = SimpleNamespace(get_task_states=lambda dag_id, run_ids: {run_ids[0]: {"replay": "success", "promote": state}})
+    with pytest.raises(AirflowSkipException, match="stays, because `promote` failed; clear the task to continue, or"):
+        drop.execute({"dag": dag, "run_id": "manual__1", "ti": ti})
+
+
+def states(run: Any) -> dict[str, str]:
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def xcom(run: Any, task_id: str) -> Any:
+    return run.get_task_instance("branch").xcom_pull(task_ids=task_id)
+
+
+@pytest.mark.slow("run Airflow tasks")
+def test_approved_replay_takes_over_what_the_live_pipeline_committed_meanwhile(shop: Shop) -> None:
+    run = shop.replay("Approve", lambda: shop.arrive(3), code=f"{shop.folder}/shop.py:twice", reason="prices")
+    assert states(run) == dict.fromkeys(("branch", "replay", "diff", "approve", "promote", "drop"), "success")
+    assert xcom(run, "replay")["replayed"] == [0, 1, 2]
+    diff = xcom(run, "diff")
+    assert (diff["is_equal"], diff["behind"], diff["operators"]["sums"]["changed"]) == (False, [], 2)
+    assert "| `sums` | 0 | 2 | 0 | 0 |" in diff["markdown"]
+    head = shop.open("twice").head
+    assert (head.kind, head.version, head.reason) == ("promote", 4, "prices; approved by ann")
+    assert shop.sums() == {"a": 2 * (1 + 2 + 3 + 4), "b": 8}, "with the file that arrived while it waited"
+    assert [one.name for one in shop.open().branches()] == ["main"]
+    assert head.airflow["dag_id"] == "shop__replay"
+
+
+@pytest.mark.slow("run Airflow tasks")
+def test_rejected_replay_changes_nothing_and_leaves_no_branch(shop: Shop) -> None:
+    before = shop.sums()
+    run = shop.replay("Reject", code=f"{shop.folder}/shop.py:twice")
+    assert states(run) == {
+        **dict.fromkeys(("branch", "replay", "diff", "approve", "drop"), "success"),
+        "promote": "skipped",
+    }
+    assert (shop.sums(), shop.open().head.version, len(shop.open().branches())) == (before, 2, 1)
+
+
+@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.parametrize(("code", "promoted"), [("same", True), ("twice", False)])
+def test_replay_is_promoted_without_a_question_only_if_it_is_equal(shop: Shop, code: str, promoted: bool) -> None:
+    before = shop.sums()
+    form = {"code": f"{shop.folder}/shop.py:{code}", "promote": "if equal", "from_version": 1, "keep_branch": True}
+    run = shop.replay(**form)
+    assert states(run)["approve"] == "success"
+    assert states(run)["promote"] == ("success" if promoted else "skipped")
+    assert xcom(run, "diff")["is_equal"] is promoted
+    assert (shop.open().head.kind, shop.sums()) == ("promote" if promoted else "batch", before)
+    assert [one.name for one in shop.open().branches()][1:] == [branch_of_run("shop__replay", run.run_id)]
+    assert states(run)["drop"] == "skipped", "the form keeps the branch"

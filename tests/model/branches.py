@@ -7,7 +7,7 @@ the steps of another line again, a promotion takes a version over as it is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,6 @@ Made = Mapping[str, tuple[Row, ...]]
 IDLE_MS, DELAY_MS, WINDOW_MS = 4500, 3000, 10_000
 OPERATORS = ("hours", "levels", "seen", "totals")
 SINKS = ("levels", "seen", "totals", "hours")
-FEEDS = {"levels": ("levels",), "seen": ("seen",), "totals": ("totals",), "hours": ("hours",)}
 
 
 @dataclass(frozen=True)
@@ -127,9 +126,8 @@ def _totals(inputs: Sequence[Input], code: Code, state: dict[str, Any], made: di
 
 def _seen(rows: Sequence[Any], now: int, code: Code, state: dict[Any, Any], made: list[Row]) -> None:
     for key, value, _ in rows:
-        total = (state[key][0] if key in state else 0) + value + code.bonus
-        state[key] = (total, now + IDLE_MS)
-        made.append((key, total, False))
+        state[key] = ((state[key][0] if key in state else 0) + value + code.bonus, now + IDLE_MS)
+        made.extend([(key, state[key][0], False)])
     _end(now, state, made)
 
 
@@ -232,7 +230,3 @@ def left(steps: Sequence[Step], head: Version, fork: Version) -> list[Step] | No
         return list(steps) if head.number == fork.number else None
     places = [place for place, step in enumerate(steps) if step == done]
     return list(steps[places[0] + 1 :]) if places else None
-
-
-def numbered(versions: Mapping[int, Version]) -> Iterator[tuple[int, Version]]:
-    yield from sorted(versions.items())

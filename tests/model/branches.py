@@ -132,8 +132,8 @@ def _seen(rows: Sequence[Any], now: int, code: Code, state: dict[Any, Any], made
 
 
 def _end(now: int, state: dict[Any, Any], made: list[Row]) -> None:
-    for key in sorted(key for key, (_, due) in state.items() if due <= now):
-        made.append((key, state.pop(key)[0], True))
+    ended = sorted(key for key, (_, due) in state.items() if due <= now)
+    made.extend((key, state.pop(key)[0], True) for key in ended)
 
 
 def _hours(rows: Sequence[Any], mark: int | None, state: dict[str, Any], made: dict[str, list[Row]]) -> int | None:

@@ -6,6 +6,7 @@ of the branch, so another call continues a replay that died.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +71,7 @@ def replay(
                 hint="replay from an earlier version; `tidemill log` shows what was replaced",
             )
         Outlook(Inputs(context, files), part is not None).look(steps, steps.all[after:end])
+        _check_operators(context, name, part, first)
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
     ours = on_branch(context, name)
     _check_fork(context, ours, name, first)
@@ -106,6 +108,13 @@ def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
         if end is None:
             raise InvalidInput(f"replay to version {last}: it was rewound, or a promotion replaced it")
     return first, end
+
+
+def _check_operators(context: Context, name: str, part: Part | None, first: int) -> None:
+    """Raise `InvalidInput` if the operators do not fit the version from which a new branch would start."""
+    job = context.job if part is None else part.job
+    as_if = dataclasses.replace(context, branch=name, job=job)
+    as_if.check_operators(context.log.commit(first - 1) if first else None)
 
 
 def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:

@@ -282,5 +282,78 @@ def test_rows_of_a_version_that_a_promotion_replaced_are_not_requeued(place: Pla
     r = failing(place, "none")
     r.replay(0, into="fix", engine="local")
     r.promote("fix")
-    with pytest.raises(tm.InvalidInput, match="requeue version 0: it was rewound, or a promotion replaced it"):
+    with pytest.raises(tm.InvalidInput, match="requeue version 0: version 1, a promotion, replaced it"):
         r.requeue(0)
+
+
+def other_sums(place: Place, sink: bool = True, **aggregates: Any) -> tm.Repository:
+    """The pipeline with another declaration of `sums`."""
+    p = tm.Pipeline("shop")
+    files = tm.Files(
+        str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=2
+    )
+    made = p.read(files).groupBy("k").agg(**(aggregates or {"n": tm.sum("n")}), name="sums")
+    if sink:
+        made.write(tm.Json(str(place.folder / "out")))
+    return tm.open(p, root=str(place.folder / "root"))
+
+
+def test_operators_that_do_not_fit_are_found_before_a_branch_is_made(place: Place) -> None:
+    r = other_sums(place, n=tm.max("n"))
+    with pytest.raises(tm.InvalidInput, match="operator `sums` has state made with `n` = sum"):
+        r.replay(1, into="fix", engine="local")
+    assert [one.name for one in r.branches()] == ["main"]
+
+
+def test_an_operator_with_other_state_is_replayed_from_the_beginning(place: Place) -> None:
+    r = other_sums(place, m=tm.max("n"))
+    r.replay(0, into="fix", engine="local")
+    with pytest.raises(tm.InvalidInput, match="sink `sums` .* has columns"):
+        r.promote("fix")
+    made = r.promote("fix", accept_output_change=True)
+    assert sums(r) == {
+        key: max(n for those in place.files.values() for k, n in those if k == key) for key in counts(place)
+    }
+    place.arrive("6")
+    run(r)
+    place.open().rewind(2, "undo")
+    place.arrive("7")
+    run(place.open(), accept_output_change=True)
+    assert sums(place.open()) == place.sums() and shows_its_history(place, place.open())
+    r.rewind(made.version, "redo")
+    run(r, accept_output_change=True)
+    assert sums(r) == {
+        key: max(n for those in place.files.values() for k, n in those if k == key) for key in counts(place)
+    }
+    assert r.verify(deep=True).problems == []
+
+
+def test_requeued_rows_that_are_not_kept_are_found_before_a_branch_is_made(place: Place) -> None:
+    r = place.open()
+    found = r.quarantine(0, export=True)
+    fixed = found.set_column(found.column_names.index("k"), "k", [["k9"] * found.num_rows])
+    r.requeue(0, rows=fixed.set_column(fixed.column_names.index("n"), "n", [[7] * found.num_rows]))
+    run(r)
+    place.arrive("6", "7")
+    run(r)
+    r.maintain(keep_versions=1)
+    with pytest.raises(
+        tm.InvalidInput, match="replay version 3 of `main`: the rows that it requeued are no longer kept"
+    ):
+        r.replay(0, into="fix", engine="local")
+    assert [one.name for one in r.branches()] == ["main"]
+
+
+def test_a_level_branch_that_ran_by_itself_needs_no_catching_up(place: Place) -> None:
+    r = place.open()
+    r.branch("fix", 0)
+    run(place.open("fix"))
+    assert r.promote("fix", catch_up=True, engine="local").version == 3
+
+
+def test_files_for_another_kind_of_sink_are_not_promoted(place: Place) -> None:
+    other_sums(place, sink=False).replay(1, into="fix", engine="local")
+    before = place.published()
+    with pytest.raises(tm.InvalidInput, match="has files of sink `sums` for the kind none, this code declares json"):
+        place.open().promote("fix")
+    assert place.published() == before

@@ -126,8 +126,9 @@ def _totals(inputs: Sequence[Input], code: Code, state: dict[str, Any], made: di
 
 def _seen(rows: Sequence[Any], now: int, code: Code, state: dict[Any, Any], made: list[Row]) -> None:
     for key, value, _ in rows:
-        state[key] = ((state[key][0] if key in state else 0) + value + code.bonus, now + IDLE_MS)
-        made.extend([(key, state[key][0], False)])
+        total = (state[key][0] if key in state else 0) + value + code.bonus
+        state[key], row = (total, now + IDLE_MS), (key, total, False)
+        made.append(row)
     _end(now, state, made)
 
 

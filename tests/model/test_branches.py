@@ -37,7 +37,7 @@ REFUSED = {
     "rewind": "no longer kept|nothing would change|has no version yet|read it, so its rows|waits? again",
     "drop": "needs its versions",
     "tag": "no longer kept|has no version",
-    "requeue": "no longer kept|was requeued already|cannot come back|quarantined no rows|rewound, or a promotion",
+    "requeue": "no longer kept|was requeued already|cannot come back|quarantined no rows|a promotion, replaced",
 }
 
 

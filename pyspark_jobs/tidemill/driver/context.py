@@ -255,9 +255,12 @@ class Context:
     def _must_fit(self, operator: str, head: Commit | None) -> bool:
         """Whether the code must declare an operator as it is recorded.
 
-        An operator without state need not, once the plan that was made with the wrong declaration is abandoned.
+        An operator without state need not, once the plan that was made with the wrong declaration is abandoned. Neither
+        need one of a branch that starts at version -1: it begins there, as the code declares it.
         """
-        return head is None or operator in head.state or operator in self.initialised().seeds
+        if operator in self.initialised().seeds:
+            return True
+        return self.branch == MAIN if head is None else operator in head.state
 
     def differences(self, head: Commit | None) -> list[Difference]:
         """Return how the code's operators differ from those that the repository has at `head`."""

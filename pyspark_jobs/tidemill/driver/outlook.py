@@ -55,6 +55,13 @@ class Outlook:
                 )
             if self._needs_state:
                 refuse_if_gone(refs, At(step.branch, step.version), "replay with operators", whole=True)
+            for split in commit.requeued:
+                if split.requeued is not None and steps.context.store.stat(split.requeued.name) is None:
+                    raise InvalidInput(
+                        f"replay version {step.version} of `{step.branch}`: the rows that it requeued are no longer "
+                        "kept",
+                        hint=f"replay from version {step.version + 1} on",
+                    )
             if commit.kind in CARRIED_OUT:
                 self._inputs.check(plan_of(steps, step, commit), steps.context, steps.knowing(step, commit))
             found[step] = commit.counts

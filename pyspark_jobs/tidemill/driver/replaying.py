@@ -123,16 +123,16 @@ class Replay(Drain):
         return self._corrected(head, commit) if planned is None else self._run_batch(head, planned)
 
     def _hold(self, head: Commit | None, steps: Steps, left: Sequence[VersionOf]) -> None:
-        """Keep the versions of which state and outputs will be taken, until the branch has commits that name them."""
+        """Keep the versions of which objects will be taken, until the branch has commits that name them."""
         todo = [step for step in left if not leaves_nothing(steps.commit(step))]
-        if self.partial is None or not todo:
-            return
         last = self.context.origin(head).number + len(todo) - 1
+        if self.partial is None:
+            todo = [step for step in todo if steps.commit(step).requeued]
         for branch in dict.fromkeys(step.branch for step in todo):
             versions = [step.version for step in todo if step.branch == branch]
             needed = Needed(max(versions), [min(versions)])
             theirs = dataclasses.replace(self.source, branch=branch)
-            hold(theirs, needed, last, "replay", "replay with operators", by=self.context.branch)
+            hold(theirs, needed, last, "replay", "replay", by=self.context.branch)
         self.context.refresh()
 
     def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:

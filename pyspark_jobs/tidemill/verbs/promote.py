@@ -7,6 +7,7 @@ the next run completes it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -204,6 +205,8 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     added: dict[str, list[AddedOutput]] = {}
     for commit in own_versions(branch, theirs):
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
+            if sink in context.job.outputs:
+                _check_kind(context, name, commit, sink)
             if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
     change = sink_change(context, head, start, "promote")
@@ -289,6 +292,18 @@ def _check_covered(
         )
 
 
+def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
+    """Raise `InvalidInput` if a branch has made files for another kind of sink than this code declares."""
+    output, made = context.job.outputs[sink], commit.sinks[sink]["kind"]
+    declared = None if output.sink is None else output.sink.kind
+    if commit.outputs.get(sink) and made != declared:
+        raise InvalidInput(
+            f"promote `{name}`: its version {commit.version} has files of sink `{sink}` for the kind {made or 'none'}, "
+            f"this code declares {declared or 'none'}",
+            hint="promote with the code that ran on the branch",
+        )
+
+
 def _known(
     ledger: _native.StateMap, files: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, str], Known | None]]:
@@ -301,8 +316,13 @@ def _known(
 def catch_up(
     context: Context, name: str, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
-    """Replay into a branch what this one has committed since."""
+    """Replay into a branch what this one has committed since. One that ran by itself may have read it already."""
     branch = on_branch(context, name)
+    theirs = branch.head()
+    if theirs is not None and theirs.branch == branch.branch and theirs.replays is None:
+        with contextlib.suppress(InvalidInput):  # then the replay says why it cannot catch up
+            planned(context, name)
+            return ReplayReport(name, [], [], 0)
     fork = branch.initialised().branches[name].fork
     asked = Asked(0 if fork is None else fork.version + 1, name, follow=True)
     return replay(context, asked, engine, limits, on_progress)

@@ -105,9 +105,11 @@ def _found(context: Context, origin: Origin, version: VersionSpec, source: str |
     commit = kept_commit(context, resolve(context, version))
     if commit is None:
         raise InvalidInput(f"requeue version {version}: it is before the first batch, so nothing was quarantined")
-    if origin.head is not None and not is_effective(origin.head, commit.version):
+    head = origin.head
+    promotions = [] if head is None else [one for one in head.promotions if is_effective(head, one)]
+    if head is not None and not is_effective(head, commit.version) and max(promotions, default=-1) > commit.version:
         raise InvalidInput(
-            f"requeue version {commit.version}: it was rewound, or a promotion replaced it",
+            f"requeue version {commit.version}: version {max(promotions)}, a promotion, replaced it",
             hint="write the corrected rows to a new file of the source",
         )
     groups = returning(context, origin.head, commit, source, rows)

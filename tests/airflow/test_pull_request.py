@@ -43,7 +43,7 @@ def test_keys_rows_and_largest_changes_are_tables() -> None:
         "Largest changes:",
         "",
         "| operator | column | key | before | after |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| --- | --- | --- | ---: | ---: |",
         "| `spend` | `state` | `CustomerID 12346.0` | `154367.200` | `0.000` |",
     ])  # fmt: skip
 

@@ -47,7 +47,7 @@ tidemill_dags(
 
 @dataclass
 class Shop:
-    """A pipeline with three versions, its DAGs, and somebody who answers."""
+    """A pipeline with three versions, its DAGs, and a user who answers."""
 
     folder: Path
     parse: Callable[..., Any]
@@ -246,3 +246,44 @@ def test_replay_is_promoted_without_a_question_only_if_it_is_equal(shop: Shop, c
     assert (shop.open().head.kind, shop.sums()) == ("promote" if promoted else "batch", before)
     assert [one.name for one in shop.open().branches()][1:] == [branch_of_run("shop__replay", run.run_id)]
     assert states(run)["drop"] == "skipped", "the form keeps the branch"
+
+
+OWN = """
+from airflow.sdk import DAG, task, task_group
+from tidemill.airflow import *
+
+code = dict(pipeline={code!r}, root={root!r})
+
+
+@task
+def decide(diff, name):
+    assert diff["branch"] == name and diff["markdown"].startswith("**Nothing differs**")
+    return name if diff["is_equal"] else "none"
+
+
+with DAG("own", schedule=None, default_args={{"retries": 0}}) as dag:
+    branch = TidemillBranchOperator(task_id="branch", name="trial", at=0, **code)
+
+    @task_group
+    def work():
+        name = branch.output["name"]
+        replay = TidemillReplayOperator(task_id="replay", from_version=1, into=name, engine="local", **code)
+        check = TidemillCheckOperator(task_id="check", against=name, fail_if_different=True, **code)
+        diff = TidemillDiffOperator(task_id="diff", against=name, **code)
+        replay >> [check, diff]
+        found = decide(diff.output, name)
+        check >> TidemillPromoteOperator(task_id="promote", name=found, engine="local", **code)
+
+    work()
+"""
+
+
+@pytest.mark.slow("run Airflow tasks")
+def test_operators_in_a_dag_of_a_users_own_hand_their_results_on(shop: Shop) -> None:
+    text = OWN.format(code=f"{shop.folder}/shop.py:same", root=str(shop.folder / "lake"))
+    bag = shop.parse("# an airflow dag\n" + text, "own_dag.py")
+    assert bag.import_errors == {}
+    run = bag.dags["own"].test()
+    assert set(states(run).values()) == {"success"}
+    assert xcom(run, "work.promote")["versions"] == [3]
+    assert xcom(run, "work.check")["against"]["is_equal"] is True

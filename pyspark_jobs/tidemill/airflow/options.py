@@ -107,7 +107,7 @@ class Replay:
     - `outputs`: "correct" replaces what was published, "keep" leaves it.
     - `engine`: the engine that replays.
     - `response_timeout`: a `timedelta` or seconds. Without an answer until then, nothing is promoted. None: it waits.
-    - `assigned_users`: who may answer, as Airflow's operators accept them. Default: everybody who may edit the DAG run.
+    - `assigned_users`: who may answer, as Airflow's operators accept them. Default: all who may answer in Airflow.
     - `largest_changes`: show the keys that change most, with both values. Airflow stores them.
     """
 

@@ -98,7 +98,7 @@ def _largest(against: Against) -> Iterator[str]:
             rows.append([_code(name), *values])
     if rows:
         yield "Largest changes:"
-        yield from _table(["operator", "column", "key", "before", "after"], rows, {})
+        yield from _table(["operator", "column", "key", "before", "after"], rows, {}, texts=3)
 
 
 def _first(parts: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -107,10 +107,11 @@ def _first(parts: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return sorted(parts.items(), key=lambda part: not differ[part[0]])[:LISTED]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], of: Mapping[str, Any]) -> Iterator[str]:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], of: Mapping[str, Any], texts: int = 1) -> Iterator[str]:
+    """Yield a table whose first `texts` columns are text and whose others are numbers, and what `of` has beyond it."""
     if not rows:
         return
-    marks = ["---"] + ["---:"] * (len(head) - 1)
+    marks = ["---"] * texts + ["---:"] * (len(head) - texts)
     yield "\n".join("| " + " | ".join(row) + " |" for row in (head, marks, *rows))
     if len(of) > len(rows):
         yield f"and {len(of) - len(rows)} more"

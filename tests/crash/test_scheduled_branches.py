@@ -51,7 +51,7 @@ ACTORS: dict[str, Actor] = {
     "maintain": lambda r, chance: r.maintain(keep_versions=1, compact_sinks=chance.random() < 0.5),
     "rewind": lambda r, chance: r.rewind(chance.randrange(-1, BEGUN - 1), "a test"),
     "replay": lambda r, chance: replay(r, "fix", chance),
-    "replay anew": lambda r, chance: replay(r, "new", chance),
+    "replay into new": lambda r, chance: replay(r, "new", chance),
     "replay operators": lambda r, chance: replay(r, "new", chance, operators=["by-n"]),
     "promote": lambda r, chance: r.promote(
         "two", catch_up=chance.random() < 0.5, outputs=chance.choice(["correct", "correct", "keep"]), engine="local"
@@ -65,7 +65,7 @@ ACTORS: dict[str, Actor] = {
 PAIRS = [f"{a}+{b}" for a, b in itertools.combinations_with_replacement(ACTORS, 2)]
 USUAL = [
     "run+promote", "run+catch up", "run+replay", "replay+replay", "replay+drop", "maintain+replay operators",
-    "replay anew+replay operators", "promote+promote", "promote+drop", "rewind+promote", "replay+run there",
+    "replay into new+replay operators", "promote+promote", "promote+drop", "rewind+promote", "replay+run there",
     "maintain+catch up",
 ]  # fmt: skip
 """Pairs that are tried without `TIDEMILL_SCHEDULES`."""

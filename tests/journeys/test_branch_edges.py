@@ -62,19 +62,6 @@ def failing(place: Place, key: str) -> tm.Repository:
     return tm.open(p, root=str(place.folder / "root"))
 
 
-def test_a_branch_that_was_rewound_to_before_its_start_is_not_promoted(place: Place) -> None:
-    r = place.open()
-    r.branch("fix", 1)
-    b = place.open("fix")
-    run(b)
-    b.rewind(0, "a test")
-    run(b)
-    with pytest.raises(
-        tm.InvalidInput, match="promote `fix`: it was rewound to before version 1, from which it starts"
-    ):
-        r.promote("fix")
-
-
 def test_no_later_version_has_the_number_of_promoted_rows(place: Place) -> None:
     r = place.open()
     r.branch("fix", -1)

@@ -191,11 +191,6 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     fork = _start(theirs, known.fork.version)
     if head is not None:
         _check_history(context, name, head, fork, last_repeated(branch, theirs))
-    if fork >= 0 and not is_effective(theirs, fork):
-        raise InvalidInput(
-            f"promote `{name}`: it was rewound to before version {fork}, from which it starts",
-            hint="replay into a new branch, from an earlier version",
-        )
     _check_covered(context, branch, name, head, theirs, fork)
     check_outputs(context, head, accepted)
     start = None if fork < 0 else context.log.commit(fork)

@@ -109,6 +109,16 @@ class Needed:
     outputs: Sequence[int]
 
 
+def _covers(one: Held, other: Held) -> bool:
+    """Whether a hold keeps all that another one keeps, and as long."""
+    return (
+        (one.branch, one.by_branch) == (other.branch, other.by_branch)
+        and one.first <= other.first
+        and one.version >= other.version
+        and one.by_version >= other.by_version
+    )
+
+
 def hold(context: Context, needed: Needed, number: int, verb: str, reason: str, by: str = "") -> Refs:
     """Keep versions until version `number` of this branch, or of the branch `by`, is committed.
 
@@ -125,7 +135,7 @@ def hold(context: Context, needed: Needed, number: int, verb: str, reason: str, 
         for version in needed.outputs:
             refuse_if_gone(refs, context.at(version), f"{verb}: publish again")
         known = Held(at.branch, first, at.version, by or context.branch, number)
-        if known in refs.holds:
+        if any(_covers(one, known) for one in refs.holds):
             return None
         return Hold(**position(refs, now_ms()), **dataclasses.asdict(known), reason=reason)
 

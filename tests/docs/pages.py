@@ -105,6 +105,8 @@ class Runner:
         monkeypatch.setitem(sys.modules, self.module.__name__, self.module)
         monkeypatch.setattr(sys, "path", [str(self.here), *sys.path])
         monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        for name in [name for name in os.environ if name.startswith("AIRFLOW_CTX_")]:
+            monkeypatch.delenv(name)  # tasks that Airflow ran in this process leave them behind
         for name in ("run", "sweep"):
             monkeypatch.setattr(tm.Repository, name, _on_local_engine(getattr(tm.Repository, name)))
 

@@ -40,7 +40,7 @@ def part_of(job: Job, names: Collection[str], recorded: Collection[str]) -> Part
     chosen = set(names)
     while True:
         sinks = {name for name, output in job.outputs.items() if chosen & job.operators_above(output.node)}
-        needed = _with_upstream(job, {*chosen, *(o for name in sinks for o in _feeding_sink(job, name))})
+        needed = _with_upstream(job, {*chosen, *job.operators_above(*(job.outputs[name].node for name in sinks))})
         fresh = needed - chosen - set(recorded)
         if not fresh:
             break
@@ -54,11 +54,6 @@ def part_of(job: Job, names: Collection[str], recorded: Collection[str]) -> Part
                 hint=f"name `{name}`, too",
             )
     return Part(frozenset(chosen), frozenset(sinks), _job(job, needed, sinks))
-
-
-def _feeding_sink(job: Job, sink: str) -> set[str]:
-    """Return the operators whose outputs reach a sink, directly or through stateless steps."""
-    return job.operators_above(job.outputs[sink].node)
 
 
 def _with_upstream(job: Job, names: Iterable[str]) -> set[str]:

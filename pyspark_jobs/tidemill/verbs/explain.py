@@ -97,7 +97,7 @@ def _graph(job: Job, operator: str | None) -> Iterator[str]:
     if operator is not None and operator not in job.operators:
         raise unknown("operator", operator, job.operators)
     yield f"pipeline `{job.pipeline}`, time zone {job.time_zone}"
-    chosen = None if operator is None else _above(job, job.operators[operator].node)
+    chosen = None if operator is None else job.nodes_above([job.operators[operator].node])
     shown: set[int] = set()
     for action in job.actions:
         if not action.parents and (chosen is None or action.number in chosen):
@@ -134,15 +134,3 @@ def _node(job: Job, action: Action) -> str:
 
 def _delay(delay_ms: int) -> str:
     return f"{delay_ms // 1000:,} s" if delay_ms % 1000 == 0 else f"{delay_ms:,} ms"
-
-
-def _above(job: Job, node: int) -> set[int]:
-    """Return an action and all that feed it."""
-    actions = {action.number: action for action in job.actions}
-    found, waiting = set[int](), [node]
-    while waiting:
-        number = waiting.pop()
-        if number not in found:
-            found.add(number)
-            waiting.extend(actions[number].parents)
-    return found

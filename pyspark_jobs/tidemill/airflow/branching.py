@@ -40,7 +40,7 @@ class TidemillBranchOperator(VerbOperator):
     - `name`: the branch. Default: a name of this DAG run, the same in all its tasks.
     - `at`: the version, tag or time at which it starts. Default: the newest version.
     - `publish_to`: a folder for its sinks. Default: it publishes nothing.
-    - `drop`: end the branch. It is a success if there is none.
+    - `drop`: end the branch. A branch that does not exist counts as ended.
 
     A branch that is there with the same start is accepted. The other arguments are those of `TidemillRunOperator`,
     without an engine. Returns (as XCom) the command's result: `name`, `id`, `fork_branch`, `fork_version`, `head`, ….
@@ -90,7 +90,7 @@ class TidemillReplayOperator(BatchOperator):
     """Run `tidemill replay` as a task: carry out recorded batches again on a branch, with the code of `pipeline`.
 
     - `from_version`, `to_version`: the first and the last version to repeat. Default of the last one: the newest.
-    - `into`: the branch, which is started if there is none. Default: a name of this DAG run.
+    - `into`: the branch; it is started unless it exists. Default: a name of this DAG run.
     - `operators`: compute only these, as a list or text with commas. Default: all.
     - `files`: "recorded" or "current". `follow`: also repeat what is committed meanwhile.
     - `max_batches`, `time_budget` (seconds): limits. Default: none.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--drop", is_flag=True, help="End the branch.")
 @click.option("--reason", default="", help="Why. The entry records it.")
 @click.option("--if-needed", is_flag=True, help="Succeed, with status 3, if the branch is there with this start, or "
-              "with --drop if there is none.")  # fmt: skip
+              "with --drop if it does not exist.")  # fmt: skip
 @consent_options
 @result_file_option
 @output_options

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @target_options
 @click.option("--from", "from_version", type=VERSION, required=True, metavar="N|TAG", help="First version to repeat.")
 @click.option("--to", "to_version", type=VERSION, metavar="N|TAG", help="Last version to repeat. Default: the newest.")
-@click.option("--into", required=True, metavar="NAME", help="Branch to write to. It is started if there is none.")
+@click.option("--into", required=True, metavar="NAME", help="Branch to write to. It is started unless it exists.")
 @click.option("--operators", multiple=True, metavar="NAME[,NAME]",
               help="Compute only these operators; take all else as recorded. Repeatable.")  # fmt: skip
 @click.option("--files", type=click.Choice(["recorded", "current"]), default="recorded", show_default=True,

@@ -1,7 +1,7 @@
 """What a commit says of an operator is enough to finish its aggregates, and to know its clock, without its code.
 
-INVARIANT: nothing is guessed. An operator of aggregates that is made again has the recorded maps and output exactly;
-otherwise there is none. The names of its input columns are made up, because finishing reads only partial values.
+INVARIANT: nothing is guessed. An operator of aggregates is made again only if it has exactly the recorded maps and
+output. The names of its input columns are made up, because finishing reads only partial values.
 """
 
 from __future__ import annotations

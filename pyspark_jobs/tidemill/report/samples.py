@@ -1,7 +1,7 @@
 """Examples for a report: late and quarantined rows, the diff of a branch, and look-ups of keys. Read only.
 
-INVARIANT: each has a bound on the rows that it returns. What a report was not asked for by name and cannot be read is
-a problem of the report; what was asked for raises.
+INVARIANT: each returns a bounded number of rows. If something that the caller asked for cannot be read, an error is
+raised; anything else that cannot be read is listed as a problem of the report.
 """
 
 from __future__ import annotations

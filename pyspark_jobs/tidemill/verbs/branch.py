@@ -126,7 +126,7 @@ def branches(context: Context) -> list[BranchInfo]:
 
 
 def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
-    """End a branch, and return what it was. `maintain` deletes what only it needed. `InvalidInput` if there is none."""
+    """End a branch, and return what it was. `maintain` deletes what only it needed. `InvalidInput` if it is unknown."""
     check_root(context)
     known = droppable(context, name)
 

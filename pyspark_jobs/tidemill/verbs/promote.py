@@ -132,7 +132,7 @@ def _pass_number(context: Context, found: _Found, name: str) -> None:
 
 
 def promoted_already(context: Context, name: str) -> Commit | None:
-    """Return the commit that took over a branch as it is now, unless it was rewound; None: there is none.
+    """Return the commit that took over a branch as it is now, or None if no effective commit did.
 
     If there is no such branch, the last one of this name that was dropped counts.
     """

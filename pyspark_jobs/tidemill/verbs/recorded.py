@@ -30,7 +30,7 @@ def recorded_context(
     conf: Mapping[str, Any] | None,
     storage_options: Mapping[str, Mapping[str, Any]] | None,
 ) -> Context:
-    """Return the context of a repository that exists; `InvalidInput` for a wrong argument, or if there is none."""
+    """Return the context of a repository that exists; `InvalidInput` for a wrong argument, or a missing repository."""
     if not isinstance(pipeline, str):
         raise InvalidInput(
             f"read: found pipeline={repr_of(pipeline)}, expected the name of a pipeline",

@@ -58,6 +58,8 @@ def _lines(found: CheckReport) -> Iterator[str]:
     yield f"{found.status}, compared with version {found.version}{branch}"
     for one in found.differences:
         yield from _of(one)
+    if found.other_code:
+        yield f"other code than in version {found.other_code.version}: {found.other_code.names}"
     if found.against is not None:
         yield from _changes(found.against)
 

@@ -64,7 +64,8 @@ def replay(
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
     line = f"replayed {versions_of(done.replayed)} into `{into}`" if done.replayed else "nothing to do"
     line += f"; {count_of(done.left, 'version')} left" if done.left else f"; `{into}` is level"
-    out.result({**result_fields("replay", status, repository), **found}, [line])
+    lines = [line, *(one.message for one in done.left_alone)]
+    out.result({**result_fields("replay", status, repository), **found}, lines)
     return status
 
 

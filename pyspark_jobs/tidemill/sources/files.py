@@ -143,6 +143,12 @@ class Files:
             max_bytes=self.maxBytesPerTrigger,
         )
 
+    @property
+    def parsing(self) -> Mapping[str, Any]:
+        """The format, the mode and the options of the format."""
+        options = {"csv": self._csv, "json": self._json}
+        return {"format": self.format, "mode": self.mode, "options": options.get(self.format)}
+
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self._given.items())
         return f"Files({self.path!r}, format={self.format!r}, schema={to_ddl(self._schema)!r}{options})"

@@ -19,6 +19,7 @@ from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.drain import EngineOf, Limits, OnProgress
+from ..driver.fingerprint import promoted_code
 from ..driver.identity import check_root
 from ..driver.promoted import record_operators
 from ..driver.publish import repair
@@ -95,6 +96,7 @@ def promote(
     changes: dict[str, Any] = {name: getattr(theirs, name) for name in RESTORED}
     changes |= {
         "reason": reason,
+        "code": promoted_code(branch, theirs),
         "operators": totals(theirs.operators),
         "batch_time_ms": max(one.batch_time_ms for one in (found.head, theirs) if one is not None),
         "promoted": theirs.as_parent,

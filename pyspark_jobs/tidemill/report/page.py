@@ -25,9 +25,9 @@ _ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def page(report: Report) -> str:
-    """Return the page of a report."""
-    style, script = styles(), f"{scripts()}\n{_asset('start.js')}"
+def page(report: Report, served: bool = False) -> str:
+    """Return the page of a report. `served`: a server makes it, so it can ask for the look-up of a key."""
+    style, script = styles(), f"{scripts()}\n{_asset('start_served.js' if served else 'start.js')}"
     values = {
         "title": html.escape(f"{report.pipeline}: Tidemill report"),
         "policy": _policy(style, script),
@@ -46,7 +46,10 @@ def data_of(report: Report) -> str:
 
 @functools.cache
 def scripts() -> str:
-    """Return the scripts: they define `TidemillReport.render(element, data)`, which shows a report in an element."""
+    """Return the scripts: they define `TidemillReport.render(element, data, ask)`, which shows a report in an element.
+
+    `ask(operator, key)` is called if the user looks up a key; without it there is no form.
+    """
     parts = "\n".join(_asset(name) for name in SCRIPTS)
     notice = f"/*\nuPlot, inlined below:\n\n{_asset('uPlot.LICENSE')}\n*/"
     return f'{notice}\n{_asset(LIBRARY)}\n(function () {{\n"use strict";\n{parts}\n}})();'

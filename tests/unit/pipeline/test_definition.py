@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True)
 class Code:
-    """What can be different about the pipeline."""
+    """Parts of the pipeline that a test changes."""
 
     factor: int = 2
     text: str = "SELECT k, n, t FROM rows"

@@ -1,6 +1,7 @@
-// Puts a report into an element: `TidemillReport.render(element, data)`.
+// Puts a report into an element: `TidemillReport.render(element, data, ask)`. If there is `ask`, the user can look up a
+// key, which calls `ask(operator, key)`.
 
-function render(element, data) {
+function render(element, data, ask) {
   const root = h("div", { class: "tidemill-report" });
   const sync = chartGroup("tidemill");
   const panel = h("div", { class: "panel", "aria-live": "polite" });
@@ -30,7 +31,11 @@ function render(element, data) {
   if (data.operators.length) root.append(section("state", "State", operators(data)));
   if (data.commits.length) root.append(section("late", "Late and quarantined rows", lateAndQuarantined(data)));
   if (data.diff) root.append(section("diff", `Diff ${data.diff.before} → ${data.diff.after}`, diffSection(data)));
-  if (data.look_ups.length) root.append(section("look-ups", "Look-ups", data.look_ups.map((one) => lookUp(one, sync))));
+  const canAsk = ask && data.operators.length > 0;
+  if (data.look_ups.length || canAsk) {
+    root.append(section("look-ups", "Look-ups", canAsk ? lookUpForm(data, ask) : null,
+      data.look_ups.map((one) => lookUp(one, sync))));
+  }
   if (corrections.length) {
     root.append(section("corrections", "Corrections", commitsTable(data, corrections, "Corrections", choose, 10)));
   }

@@ -234,6 +234,19 @@ function lookUp(one, sync) {
     versions.length ? listed : null);
 }
 
+/** A form for the state and the history of one key. */
+function lookUpForm(data, ask) {
+  const asked = data.look_ups[0];
+  const operator = h("select", { name: "operator" }, data.operators.map((one) =>
+    h("option", { value: one.name, selected: Boolean(asked) && asked.operator === one.name }, `${one.name} (${one.key.join(", ")})`)));
+  const key = h("input", { name: "key", required: true, autocomplete: "off", placeholder: "a value, or a JSON list",
+    value: asked ? keyText(asked.key) : null });
+  return h("form", { class: "look-up", onsubmit: (event) => {
+    event.preventDefault();
+    ask(operator.value, key.value);
+  } }, h("label", null, "operator ", operator), h("label", null, "key ", key), h("button", { type: "submit" }, "Look up"));
+}
+
 /** The numbers in the values of a key, by field: up to six. */
 function numbersOf(versions) {
   const fields = new Map();

@@ -10,29 +10,48 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .assets import sink_asset
     from .dags import tidemill_dags
-    from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-    from .options import Launch, Maintain, Run
+    from .freshness import TidemillFreshnessOperator
+    from .operators import TidemillMaintainOperator, TidemillRunOperator
+    from .options import Freshness, Launch, Maintain, Run, Sweep
+    from .sensors import TidemillVersionSensor, TidemillWatermarkSensor
     from .streams import tidemill_dags_from
+    from .sweeps import TidemillSweepOperator
+    from .triggers import DueTrigger
 
 __all__ = [
+    "DueTrigger",
+    "Freshness",
     "Launch",
     "Maintain",
     "Run",
+    "Sweep",
+    "TidemillFreshnessOperator",
     "TidemillMaintainOperator",
     "TidemillRunOperator",
     "TidemillSweepOperator",
+    "TidemillVersionSensor",
+    "TidemillWatermarkSensor",
+    "sink_asset",
     "tidemill_dags",
     "tidemill_dags_from",
 ]
 
 _HOMES = {
+    "DueTrigger": ".triggers",
+    "Freshness": ".options",
     "Launch": ".options",
     "Maintain": ".options",
     "Run": ".options",
+    "Sweep": ".options",
+    "TidemillFreshnessOperator": ".freshness",
     "TidemillMaintainOperator": ".operators",
     "TidemillRunOperator": ".operators",
-    "TidemillSweepOperator": ".operators",
+    "TidemillSweepOperator": ".sweeps",
+    "TidemillVersionSensor": ".sensors",
+    "TidemillWatermarkSensor": ".sensors",
+    "sink_asset": ".assets",
     "tidemill_dags": ".dags",
     "tidemill_dags_from": ".streams",
 }

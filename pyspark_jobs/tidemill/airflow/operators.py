@@ -18,6 +18,7 @@ from airflow.sdk.log import mask_secret
 from ..counts import versions_of
 from ..errors import InvalidInput, TidemillError
 from . import report
+from .assets import alias_of, announce
 from .checks import check_mapping, check_root, check_storage_options, is_absent, locate, seconds_of
 from .command import Command, Event, Exit, Outcome
 from .hidden import hide, reveal
@@ -74,7 +75,7 @@ class _VerbOperator(BaseOperator):
         self._child: Child | None = None
 
     def execute(self, context: Context) -> Mapping[str, Any]:
-        """Run the command to its end. Return `status`, `versions`, `already_committed`, `published` and `head`."""
+        """Run the command to its end. Return what it did, always with the same keys."""
         command = self._command(context)
         child = self._child = Child(
             command,
@@ -96,11 +97,15 @@ class _VerbOperator(BaseOperator):
         if outcome.ended is None and outcome.result is not None and outcome.status in (Exit.DONE, Exit.NOTHING):
             for line in report.summary(outcome):
                 self.log.info("%s", line)
+            self._succeeded(context, outcome.result)
             return report.xcom(outcome.result)
         if outcome.earlier:
             self.log.warning("tidemill: an earlier try of this task had committed %s", versions_of(outcome.earlier))
         self.log.error("%s", report.failure(command, outcome, with_rows=True))
         raise _exception(command, outcome, self.rows_in_exceptions)
+
+    def _succeeded(self, context: Context, result: Event) -> None:
+        """Do what follows the success of the command. By default nothing."""
 
     def on_kill(self) -> None:
         """Stop the command and every process that it started."""
@@ -144,7 +149,25 @@ class _VerbOperator(BaseOperator):
             self.log.info("%s", report.progress(event))
 
 
-class TidemillRunOperator(_VerbOperator):
+class BatchOperator(_VerbOperator):
+    """Runs a verb that commits batches. With `assets`, it makes an event for each sink that the task changed."""
+
+    options = (*_VerbOperator.options, "batch_time")
+    template_fields = (*_VerbOperator.template_fields, "batch_time")
+
+    def __init__(self, *, batch_time: str | int | None = None, assets: str | None = None, **kwargs: Any) -> None:
+        if assets is not None:
+            kwargs["outlets"] = [*(kwargs.get("outlets") or ()), alias_of(assets)]
+        super().__init__(**kwargs)
+        self.batch_time = batch_time
+        self.assets = assets
+
+    def _succeeded(self, context: Context, result: Event) -> None:
+        if self.assets is not None and (names := announce(context["outlet_events"], self.assets, result)):
+            self.log.info("asset events: %s", ", ".join(names))
+
+
+class TidemillRunOperator(BatchOperator):
     """Run `tidemill run` as a task: process waiting files, publish, fire due timeouts.
 
     - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
@@ -152,44 +175,29 @@ class TidemillRunOperator(_VerbOperator):
     - `branch`, `engine`: default "main" and "auto".
     - `max_batches`, `time_budget` (seconds): limits of the run. Default: none.
     - `batch_time`: replaces "now" in all batches. Default: the pipeline's rule.
+    - `assets`: make an event of the asset `tidemill://ASSETS/SINK` for each sink that the task changed. Default: none.
     - `python`, `cwd`, `conf`, `env`, `storage_options`, `stall_timeout`, `rows_in_exceptions`: as in `Launch`.
 
-    All but the last two are templated; a null parameter counts as absent. A retry resumes after the last commit, and
-    the unfinished batch of a failed try is discarded. The task fails without a retry on `InvalidInput`, `CorruptState`
-    and `Fenced`. Returns (as XCom) `status`, `versions`, `already_committed`, `published` and `head`.
+    All but `assets` and the last two are templated; a null parameter counts as absent. A retry resumes after the last
+    commit, and the unfinished batch of a failed try is discarded. The task fails without a retry on `InvalidInput`,
+    `CorruptState` and `Fenced`. The XCom has `status`, `versions`, `already_committed`, `published`, `head`, `sinks`,
+    `watermarks` and `next_deadline`.
     """
 
     verb = "run"
-    options = (*_VerbOperator.options, "batch_time", "max_batches", "time_budget")
-    template_fields = (*_VerbOperator.template_fields, "batch_time", "max_batches", "time_budget")
+    options = (*BatchOperator.options, "max_batches", "time_budget")
+    template_fields = (*BatchOperator.template_fields, "max_batches", "time_budget")
 
     def __init__(
         self,
         *,
-        batch_time: str | int | None = None,
         max_batches: str | int | None = None,
         time_budget: str | float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.batch_time = batch_time
         self.max_batches = max_batches
         self.time_budget = time_budget
-
-
-class TidemillSweepOperator(_VerbOperator):
-    """Run `tidemill sweep` as a task: fire due timeouts, without input. It succeeds if nothing is due.
-
-    Arguments, retries and result are those of `TidemillRunOperator`, without `max_batches` and `time_budget`.
-    """
-
-    verb = "sweep"
-    options = (*_VerbOperator.options, "batch_time")
-    template_fields = (*_VerbOperator.template_fields, "batch_time")
-
-    def __init__(self, *, batch_time: str | int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.batch_time = batch_time
 
 
 class TidemillMaintainOperator(_VerbOperator):

@@ -21,6 +21,7 @@ def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str) -> str
 | pipeline | `{pipeline}` |
 | repository | `{root}` |
 | branch | `{branch}` |
+| assets | `tidemill://{name}/SINK` for each sink, alias `tidemill:{name}` |
 | its DAGs | tag `tidemill`, names that begin with `{name}` |
 
 Commits are final. A cleared or repeated task resumes after them and recomputes nothing. Commands, in the folder of the

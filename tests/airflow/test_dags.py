@@ -146,7 +146,7 @@ def test_a_file_that_is_parsed_again_is_not_its_own_duplicate(parse: Parse) -> N
     [
         ("False", ["retail", "retail__maintain", "retail__replay"], None),
         ("'@hourly'", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "0 * * * *"),
-        ("True", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "7-59/15 * * * *"),
+        ("True", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "*/5 * * * *"),
     ],
 )
 def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[str], every: str | None) -> None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .assets import sink_asset
     from .branching import (
         TidemillBranchOperator,
         TidemillCheckOperator,
@@ -18,40 +19,58 @@ if TYPE_CHECKING:
         TidemillReplayOperator,
     )
     from .dags import tidemill_dags
-    from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-    from .options import Launch, Maintain, Replay, Run
+    from .freshness import TidemillFreshnessOperator
+    from .operators import TidemillMaintainOperator, TidemillRunOperator
+    from .options import Freshness, Launch, Maintain, Replay, Run, Sweep
+    from .sensors import TidemillVersionSensor, TidemillWatermarkSensor
     from .streams import tidemill_dags_from
+    from .sweeps import TidemillSweepOperator
+    from .triggers import DueTrigger
 
 __all__ = [
+    "DueTrigger",
+    "Freshness",
     "Launch",
     "Maintain",
     "Replay",
     "Run",
+    "Sweep",
     "TidemillBranchOperator",
     "TidemillCheckOperator",
     "TidemillDiffOperator",
+    "TidemillFreshnessOperator",
     "TidemillMaintainOperator",
     "TidemillPromoteOperator",
     "TidemillReplayOperator",
     "TidemillRunOperator",
     "TidemillSweepOperator",
+    "TidemillVersionSensor",
+    "TidemillWatermarkSensor",
+    "sink_asset",
     "tidemill_dags",
     "tidemill_dags_from",
 ]
 
 _HOMES = {
+    "DueTrigger": ".triggers",
+    "Freshness": ".options",
     "Launch": ".options",
     "Maintain": ".options",
     "Replay": ".options",
     "Run": ".options",
+    "Sweep": ".options",
     "TidemillBranchOperator": ".branching",
     "TidemillCheckOperator": ".branching",
     "TidemillDiffOperator": ".branching",
+    "TidemillFreshnessOperator": ".freshness",
     "TidemillPromoteOperator": ".branching",
     "TidemillReplayOperator": ".branching",
     "TidemillMaintainOperator": ".operators",
     "TidemillRunOperator": ".operators",
-    "TidemillSweepOperator": ".operators",
+    "TidemillSweepOperator": ".sweeps",
+    "TidemillVersionSensor": ".sensors",
+    "TidemillWatermarkSensor": ".sensors",
+    "sink_asset": ".assets",
     "tidemill_dags": ".dags",
     "tidemill_dags_from": ".streams",
 }

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +23,16 @@ from ..names import ENGINES
 from .cadence import retries_for
 from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
 from .form import Form
-from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-from .options import Launch, Maintain, Replay, Run, as_arguments
+from .freshness import TidemillFreshnessOperator
+from .operators import TidemillMaintainOperator, TidemillRunOperator
+from .options import Freshness, Launch, Maintain, Replay, Run, Sweep, as_arguments
 from .page import page
 from .replaying import replay_fields, replay_tasks
+from .sweeps import TidemillSweepOperator
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.dag import ScheduleArg
 
-DEFAULT_SWEEP = "7-59/15 * * * *"
-"""The default schedule of sweeps: every 15 minutes, 7 minutes after the quarter, when most DAGs do not start."""
 _RUN_TYPES: Any = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 """All run types except backfills, which would start concurrent runs for dates that a pipeline ignores."""
 _DAG_ARGS: Mapping[str, Any] = {
@@ -60,9 +60,10 @@ def tidemill_dags(
     branch: str = "main",
     engine: str | None = "auto",
     run: Run | None = None,
-    sweep: ScheduleArg | bool = True,
+    sweep: Sweep | ScheduleArg | bool = True,
     maintain: Maintain | bool = True,
     replay: Replay | bool = True,
+    freshness: Freshness | None = None,
     launch: Launch | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
@@ -77,9 +78,11 @@ def tidemill_dags(
     - `branch`: the branch to commit to, which must exist.
     - `engine`: "auto", "spark", or "local", which needs no Java. "auto" chooses for each batch.
     - `run`: limits of a run, as `Run(max_batches=…, time_budget=…)`.
-    - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
+    - `sweep`: True (at each deadline), False (no sweep DAG), `Sweep(schedule=…, wait=…)`, or a schedule, at which
+      sweeps run without waiting for deadlines.
     - `maintain`: True (daily, discards no version), False (no such DAG) or `Maintain(keep=…, …)`.
     - `replay`: True, False (no such DAG) or `Replay(promote=…, …)`.
+    - `freshness`: `Freshness(lag=…, …)` adds the DAG `NAME__freshness`, which fails if the pipeline is behind.
     - `launch`: how commands are started, as `Launch(python=…, env=…, …)`.
     - `dag_args`: any arguments of Airflow's `DAG`, for all of them. `tags`, `default_args` and `params` are added to
       ours; anything else replaces ours.
@@ -89,7 +92,7 @@ def tidemill_dags(
     """
     return make_dags(
         pipeline, root, schedule, sys._getframe(1).f_code.co_filename, name=name, branch=branch, engine=engine, run=run,
-        sweep=sweep, maintain=maintain, replay=replay, launch=launch, dag_args=dag_args,
+        sweep=sweep, maintain=maintain, replay=replay, freshness=freshness, launch=launch, dag_args=dag_args,
     )  # fmt: skip
 
 
@@ -103,9 +106,10 @@ def make_dags(
     branch: str = "main",
     engine: str | None = "auto",
     run: Run | None = None,
-    sweep: ScheduleArg | bool = True,
+    sweep: Sweep | ScheduleArg | bool = True,
     maintain: Maintain | bool = True,
     replay: Replay | bool = True,
+    freshness: Freshness | None = None,
     launch: Launch | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
@@ -113,6 +117,7 @@ def make_dags(
     for what, value, kind in (
         ("run", run, Run),
         ("launch", launch, Launch),
+        ("freshness", freshness, Freshness),
         ("maintain", maintain, Maintain | bool),
         ("replay", replay, Replay | bool),
     ):
@@ -134,11 +139,13 @@ def make_dags(
     check_engine(engine)
     dags = [made.cadence(schedule, engine, run or Run())]
     if sweep is not False:
-        dags.append(made.sweep(DEFAULT_SWEEP if isinstance(sweep, bool) else sweep, engine))
+        dags.append(made.sweep(_as_sweep(sweep), engine))
     if maintain is not False:
         dags.append(made.upkeep(maintain if isinstance(maintain, Maintain) else Maintain()))
     if replay is not False:
         dags.append(made.replay(replay if isinstance(replay, Replay) else Replay()))
+    if freshness is not None:
+        dags.append(made.freshness(freshness))
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -160,14 +167,14 @@ class _Pipeline:
             "time_budget": form.seconds("time_budget", limits.time_budget, "Start no further batch after so long."),
         }
         with self._dag("", schedule, form, "processes waiting files, publishes, fires due timeouts") as dag:
-            TidemillRunOperator(task_id="run", **options, **self.arguments)
+            TidemillRunOperator(task_id="run", assets=self.name, **options, **self.arguments)
         return dag
 
-    def sweep(self, schedule: ScheduleArg, engine: str | None) -> DAG:
+    def sweep(self, sweep: Sweep, engine: str | None) -> DAG:
         form = Form()
         options = {"engine": form.engine(engine)}
-        with self._dag("__sweep", schedule, form, "fires due timeouts, without input") as dag:
-            TidemillSweepOperator(task_id="sweep", **options, **self.arguments)
+        with self._dag("__sweep", sweep.schedule, form, "fires due timeouts, without input") as dag:
+            TidemillSweepOperator(task_id="sweep", wait=sweep.wait, assets=self.name, **options, **self.arguments)
         return dag
 
     def upkeep(self, maintain: Maintain) -> DAG:
@@ -190,6 +197,13 @@ class _Pipeline:
         fields = replay_fields(form, replay, self.arguments["pipeline"])
         with self._dag("__replay", None, form, "repeats versions on a branch, compares, and promotes", _REPLAY) as dag:
             replay_tasks(fields, replay, self.arguments)
+        return dag
+
+    def freshness(self, freshness: Freshness) -> DAG:
+        # The failures of this DAG are its alarm, so they must not pause it.
+        ours = replace(self, dag_args={**self.dag_args, "max_consecutive_failed_dag_runs": 0})
+        with ours._dag("__freshness", freshness.schedule, Form(), "fails if the pipeline is behind") as dag:
+            TidemillFreshnessOperator(task_id="freshness", **freshness.seconds(), **self.arguments)
         return dag
 
     @contextlib.contextmanager
@@ -225,6 +239,12 @@ class _Pipeline:
         # `DAG` validates defaults against their schemas, 1 ms each, and every task copies what the DAG has. Ours
         # are checked already, and reach the tasks as templates. So they come last.
         dag.params.update(form.params)
+
+
+def _as_sweep(sweep: Any) -> Sweep:
+    if isinstance(sweep, Sweep):
+        return sweep
+    return Sweep() if sweep is True else Sweep(schedule=sweep, wait=None)
 
 
 def _checked(dag_args: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, has
 | pipeline | `{pipeline}` |
 | repository | `{root}` |
 | branch | `{branch}` |
+| assets | `tidemill://{name}/SINK` for each sink, alias `tidemill:{name}` |
 | its DAGs | tag `tidemill`, names that begin with `{name}` |
 
 Commits are final. A cleared or repeated task resumes after them and recomputes nothing. The DAG refuses Airflow's

@@ -118,4 +118,7 @@ def xcom(result: Event) -> Mapping[str, Any]:
         "already_committed": list(result.get("already_committed") or []),
         "published": list(result.get("published") or []),
         "head": result.get("head"),
+        "sinks": dict(result.get("sinks") or {}),
+        "watermarks": dict(result.get("watermarks") or {}),
+        "next_deadline": dict(result.get("next_deadline") or {}),
     }

@@ -1,4 +1,4 @@
-"""Heads of branches, read without the pipeline's code, for triggers and sensors.
+"""Heads of branches and the files that wait, read without the pipeline's code, for triggers and sensors.
 
 INVARIANT: this is the only module of the package that imports the reading half of Tidemill. It does so when it reads,
 never when a DAG file is parsed.
@@ -7,7 +7,7 @@ never when a DAG file is parsed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ from .checks import check_root, check_storage_options, is_absent
 if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..reader import Reader
+    from ..sources.contract import SourceFile
+    from ..store import Entry
+    from ..verbs.arrivals import Watched
 
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "aws_access_key_id",
@@ -46,12 +49,32 @@ class Heads:
 
     def read(self) -> Commit | None:
         """Return the newest commit, or None before the first batch. Raises the kinds of `TidemillError`."""
+        return self._open().head
+
+    def folders(self) -> list[Watched]:
+        """Return the folders of the sources, by the newest commit, or before the first batch by `init`."""
+        from ..verbs.arrivals import watched
+
+        context = self._open().context
+        return watched(context, context.head())
+
+    def waiting(self, entries: Mapping[str, Sequence[Entry]]) -> list[SourceFile]:
+        """Return the files that no commit has read, of the listed `entries` by folder."""
+        from ..verbs.arrivals import waiting, watched
+
+        context = self._open().context
+        head = context.head()
+        return waiting(context, head, watched(context, head), entries)
+
+    def _open(self) -> Reader:
         if self._reader is None:
             from ..reader import read
 
-            storage_options = {"root": dict(self.options)} if self.options else None
+            # Variables of AWS may be there for the sources alone, and a local root takes no options.
+            has_options = self.options and self.root.startswith(("s3://", "s3a://"))
+            storage_options = {"root": dict(self.options)} if has_options else None
             self._reader = read(check_root(self.root), self.pipeline, self.branch, storage_options=storage_options)
-        return self._reader.head
+        return self._reader
 
     async def read_aside(self) -> Commit | None:
         """Do what `read` does, in a thread, so that the event loop of the triggerer goes on."""
@@ -62,14 +85,28 @@ class Heads:
         return {"root": self.root, "pipeline": self.pipeline, "branch": self.branch, "options": dict(self.options)}
 
 
+def list_folder(uri: str, options: Mapping[str, Any] | None = None) -> list[Entry]:
+    """Return the objects below a folder, or none if it does not exist. `options` are for S3."""
+    from ..verbs.arrivals import listed
+
+    return listed(uri, options)
+
+
 def root_options(
     storage_options: Mapping[str, Mapping[str, Any]] | None, env: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the storage options of the root. Variables of AWS in `env` count where the options lack a key.
+    """Return the storage options of the root, as `options_of` does."""
+    return options_of("root", storage_options, env)
+
+
+def options_of(
+    section: str, storage_options: Mapping[str, Mapping[str, Any]] | None, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the storage options of a section. Variables of AWS in `env` count where the options lack a key.
 
     A triggerer serves many pipelines, so it must not set variables for one of them.
     """
     check_storage_options(storage_options)
-    given = dict((storage_options or {}).get("root") or {})
+    given = dict((storage_options or {}).get(section) or {})
     from_env = {_ENVIRONMENT[name]: value for name, value in sorted((env or {}).items()) if name in _ENVIRONMENT}
     return {name: value for name, value in {**from_env, **given}.items() if not is_absent(value)}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PublishingOperator(BatchOperator):
-    """Runs a verb that commits batches and publishes. With `assets`, it makes an event for each sink that it changed."""
+    """Runs a verb that commits batches and publishes. `assets`: it makes an event for each sink that it changed."""
 
     options = (*BatchOperator.options, "batch_time")
     template_fields = (*BatchOperator.template_fields, "batch_time")

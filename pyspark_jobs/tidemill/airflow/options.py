@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..errors import InvalidInput
-from ..names import ENGINES
+from ..names import ENGINES, check_name
 from ..spelling import unknown
 from .checks import check_engine, check_limit, check_mapping, check_storage_options, seconds_of
 
@@ -21,14 +21,18 @@ OUTPUTS = ("correct", "keep")
 """What a promotion does with what was published."""
 PROMOTE = ("never", "if equal", "after approval")
 """When a replay is promoted."""
+CARRY_OUT = ("never", "at once", "after approval")
+"""When a correction is made, once the dry run has said what it does."""
 DEFAULT_ANSWER = timedelta(days=7)
-"""How long a replay waits for an answer. After that the answer is no."""
+"""How long a replay or a correction waits for an answer. After that the answer is no."""
 DEFAULT_SWEEP = "*/5 * * * *"
 """The default schedule of sweeps. A run that waits for a deadline takes the place of many of its ticks."""
 DEFAULT_FRESHNESS = "4-59/15 * * * *"
 """The default schedule of checks of freshness: every 15 minutes, 4 minutes after the quarter."""
 DEFAULT_WAIT = timedelta(hours=6)
 """How long a sweep waits for a deadline. Then it looks again, whatever the newest commit says."""
+DEFAULT_POLL = timedelta(seconds=30)
+"""How often folders are listed for new files."""
 DEFAULT_STALL = timedelta(hours=2)
 """How long a command may be silent before it counts as hanging."""
 
@@ -76,6 +80,27 @@ class Run:
     def __post_init__(self) -> None:
         check_limit("max_batches", self.max_batches, int, 1)
         check_limit("time_budget", self.time_budget, float, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """How Airflow's triggerer looks for new files, which start a run at once.
+
+    - `pipeline`: the name of the pipeline in its code, `tm.Pipeline(NAME)`. Default: the name of the DAG.
+    - `poll`: time between two listings of the sources, as a `timedelta` or seconds. Default: 30 seconds.
+    - `conn_id`: an AWS connection of Airflow, from which the triggerer takes credentials. Default: its own role.
+    """
+
+    pipeline: str | None = None
+    poll: timedelta | float = DEFAULT_POLL
+    conn_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pipeline is not None:
+            check_name(self.pipeline, "pipeline")
+        if self.poll is None:
+            raise InvalidInput("poll is None: expected a timedelta or a positive number of seconds")
+        seconds_of("poll", self.poll)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +204,24 @@ class Replay:
         for what, given, known in (("promote", self.promote, PROMOTE), ("outputs", self.outputs, OUTPUTS)):
             if given not in known:
                 raise unknown(f"value of {what}", str(given), known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correct:
+    """Defaults of the form of `NAME__correct`, and who answers it until when.
+
+    - `carry_out`: "never" (a dry run), "at once" or "after approval".
+    - `response_timeout`, `assigned_users`: as in `Replay`.
+    """
+
+    carry_out: str = "after approval"
+    response_timeout: timedelta | float | None = DEFAULT_ANSWER
+    assigned_users: Any = None
+
+    def __post_init__(self) -> None:
+        seconds_of("response_timeout", self.response_timeout)
+        if self.carry_out not in CARRY_OUT:
+            raise unknown("value of carry_out", str(self.carry_out), CARRY_OUT)
 
 
 def as_arguments(options: Launch | Run | Sweep | Maintain) -> dict[str, Any]:

@@ -15,13 +15,19 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Tidemill",
         "description": "Stateful stream processing as ordinary batch runs.",
         "sensors": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.sensors"]}],
-        "triggers": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.triggers"]}],
+        "triggers": [
+            {
+                "integration-name": "Tidemill",
+                "python-modules": ["tidemill.airflow.triggers", "tidemill.airflow.new_files"],
+            }
+        ],
         "operators": [
             {
                 "integration-name": "Tidemill",
                 "python-modules": [
                     "tidemill.airflow.operators",
                     "tidemill.airflow.branching",
+                    "tidemill.airflow.corrections",
                     "tidemill.airflow.sweeps",
                     "tidemill.airflow.freshness",
                 ],

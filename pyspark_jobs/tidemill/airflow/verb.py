@@ -184,3 +184,8 @@ class BatchOperator(VerbOperator):
     def __init__(self, *, engine: str | None = "auto", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.engine = engine
+
+
+def fields_of(outcome: Outcome) -> dict[str, Any]:
+    """Return the result of a command, as XCom."""
+    return {name: value for name, value in (outcome.result or {}).items() if name not in ("event", "verb")}

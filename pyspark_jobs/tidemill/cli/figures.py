@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> dict[str, Any]:
-    """Return the pipeline's name, its branch, what changed in each sink, and times of the head.
+    """Return the pipeline's name, its branch and graph, what changed in each sink, and times of the head.
 
     `earlier` are the versions that earlier tries of the same task committed. `sinks` has the sinks that got rows, or
     whose published rows changed, in these versions, those of this run and those that it published.
     """
+    from ..verbs.explain import explain
+
     context, head = repository.context, repository.head
     idle = [rule.idle_ms for rule in context.job.watermarks.values() if rule.idle_ms is not None]
     return {
@@ -31,6 +33,7 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
         "watermarks": {} if head is None else {name: iso(time) for name, time in head.watermarks.items()},
         "next_deadline": {} if head is None else {timer: iso(time) for timer, time in head.next_deadline.items()},
         "idle_ms": min(idle, default=None),
+        "graph": explain(context, None, None, False),
     }
 
 

@@ -1,4 +1,4 @@
-"""The demo's pipeline as three DAGs: `flights` every 5 minutes, `flights__sweep` every 15 minutes, and
+"""The demo's pipeline as three DAGs: `flights` every 5 minutes, `flights__sweep` at each deadline, and
 `flights__maintain` once a day.
 
 They resume where `tidemill demo` stopped, so run `tidemill demo --days 60 --max-batches 4` first. Three environment

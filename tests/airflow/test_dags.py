@@ -24,27 +24,31 @@ from tidemill.airflow import tidemill_dags
 tidemill_dags("pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *")
 """
 
+BY_HAND = ("retail__replay", "retail__correct")
+ALL = ["retail", "retail__correct", "retail__maintain", "retail__replay", "retail__sweep"]
+
 
 def test_bare_call_registers_cadence_sweep_and_upkeep(parse: Parse) -> None:
     bag = parse(BARE)
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__replay", "retail__sweep"]
+    assert sorted(bag.dags) == ALL
     assert Path(bag.dags["retail"].fileloc).name == "retail_dag.py"
 
 
 def test_result_in_globals_gives_the_same_dags(parse: Parse) -> None:
     bag = parse(BARE.replace("\ntidemill_dags(", "\ndags = tidemill_dags(") + "globals().update(dags)\n")
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__replay", "retail__sweep"]
+    assert sorted(bag.dags) == ALL
 
 
 def live(dags: dict[str, Any]) -> list[Any]:
-    return [dag for name, dag in dags.items() if name != "retail__replay"]
+    return [dag for name, dag in dags.items() if name not in BY_HAND]
 
 
 def test_dags_never_catch_up_nor_overlap_nor_take_backfills(parse: Parse) -> None:
     dags = parse(BARE).dags
-    assert "backfill" not in dags["retail__replay"].allowed_run_types
+    for name in BY_HAND:
+        assert "backfill" not in dags[name].allowed_run_types
     for dag in live(dags):
         assert dag.catchup is False
         assert dag.max_active_runs == 1
@@ -52,6 +56,7 @@ def test_dags_never_catch_up_nor_overlap_nor_take_backfills(parse: Parse) -> Non
             dag.doc_md.replace("\n", " ")
         )
         assert "use `retail__replay`" in dag.doc_md
+        assert "use `retail__correct`" in dag.doc_md
         types = {str(getattr(kind, "value", kind)) for kind in dag.allowed_run_types}
         assert {"scheduled", "manual", "asset_triggered"} <= types
         assert "backfill" not in types
@@ -144,9 +149,9 @@ def test_a_file_that_is_parsed_again_is_not_its_own_duplicate(parse: Parse) -> N
 @pytest.mark.parametrize(
     ("sweep", "ids", "every"),
     [
-        ("False", ["retail", "retail__maintain", "retail__replay"], None),
-        ("'@hourly'", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "0 * * * *"),
-        ("True", ["retail", "retail__maintain", "retail__replay", "retail__sweep"], "7-59/15 * * * *"),
+        ("False", sorted(set(ALL) - {"retail__sweep"}), None),
+        ("'@hourly'", ALL, "0 * * * *"),
+        ("True", ALL, "*/5 * * * *"),
     ],
 )
 def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[str], every: str | None) -> None:
@@ -174,7 +179,7 @@ def test_schedule_is_whatever_airflow_takes(parse: Parse, schedule: str) -> None
     )
     bag = parse(imports + BARE.replace("'*/5 * * * *'", schedule).replace('"*/5 * * * *"', schedule))
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["retail", "retail__maintain", "retail__replay", "retail__sweep"]
+    assert sorted(bag.dags) == ALL
 
 
 def test_arguments_reach_the_tasks(parse: Parse) -> None:
@@ -184,6 +189,7 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         "storage_options={'root': {'endpoint_url': 'http://s3'}}, stall_timeout=90, rows_in_exceptions=True), "
         "maintain=Maintain(keep='90 days', compact_sinks=True, schedule='@weekly', engine='spark'), "
         "replay=Replay(promote='if equal', outputs='keep', engine='spark', response_timeout=60), "
+        "correct=Correct(carry_out='at once', response_timeout=90), "
         "dag_args={'default_args': {'retries': 2, 'pool': 'lake'}, 'tags': ['x']}, schedule="
     )
     bag = parse(BARE.replace("schedule=", more).replace("import tidemill_dags", "import *"))
@@ -209,7 +215,12 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
             "from_version": None, "to_version": None, "operators": None, "code": "pipelines/retail.py:p",
             "engine": "spark", "outputs": "keep", "promote": "if equal", "reason": None, "keep_branch": False,
         },
+        "shop__correct": {
+            "correction": None, "reason": None, "to_version": None, "without": None, "file": None, "source": None,
+            "watermark": None, "batch_time": None, "carry_out": "at once",
+        },
     }  # fmt: skip
+    assert bag.dags["shop__correct"].get_task("approve").response_timeout == timedelta(seconds=90)
 
 
 def test_every_dag_argument_can_be_passed(parse: Parse) -> None:

@@ -59,13 +59,17 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
     bag = parse(DAG_FILE.read_text(), DAG_FILE.name)
     (first,) = bag.dags["flights"].test().get_task_instances()
     assert first.state == "success"
-    assert first.xcom_pull(task_ids="run") == {
+    result = first.xcom_pull(task_ids="run")
+    assert {key: result[key] for key in ("status", "versions", "already_committed", "published", "head")} == {
         "status": "done",
         "versions": [0, 1],
         "already_committed": [],
         "published": [0, 1],
         "head": 1,
     }
+    outputs = {sink: demo.open().outputs(sink=sink).num_rows for sink in result["sinks"]}
+    assert outputs == {sink: change["rows"] for sink, change in result["sinks"].items()}
+    assert outputs
     (idle,) = bag.dags["flights"].test().get_task_instances()
     assert (idle.state, idle.xcom_pull(task_ids="run")["status"]) == ("success", "nothing")
 

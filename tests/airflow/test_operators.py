@@ -103,6 +103,9 @@ def test_done_names_versions_first_and_returns_them(run_task: RunTask) -> None:
         "already_committed": [],
         "published": [3, 4, 5],
         "head": 5,
+        "sinks": {},
+        "watermarks": {},
+        "next_deadline": {},
     }
 
 

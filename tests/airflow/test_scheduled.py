@@ -13,6 +13,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +22,10 @@ from typing import Any
 
 import pytest
 
+import tidemill as tm
 from tests.airflow.endless_pipeline import PIPELINE as ENDLESS
 from tests.processes import in_session, parent, session_of
+from tidemill.pipeline.load import load
 
 Pids = Callable[[], list[int]]
 Alive = Callable[[list[int]], list[int]]
@@ -51,6 +55,41 @@ HOLD = """
 from tidemill.airflow import tidemill_dags
 tidemill_dags(
     {reference!r}, root={root!r}, schedule=None, sweep=False, maintain=False, replay=False, engine={engine!r},
+    dag_args={{"default_args": {{"retries": 0}}}},
+)
+"""
+
+AFTER = """
+from airflow.sdk import DAG, Asset, AssetAlias, task
+sink = Asset("tidemill://words/n")
+with DAG("after", schedule=(sink & AssetAlias("tidemill:words")), is_paused_upon_creation=True):
+    @task
+    def seen(triggering_asset_events=None):
+        return [event.extra for event in triggering_asset_events[sink]]
+    seen()
+"""
+
+SILENT = """
+from pathlib import Path
+import tidemill as tm
+
+def silent(batchTime, k, row, state):
+    if state.isTimingOut:
+        return (k, -1)
+    state.update(row.v)
+
+p = tm.Pipeline("silent")
+rows = p.read(tm.Files(str(Path(__file__).parent / "in"), format="csv", header=True, schema="k int, v int"))
+rows.groupBy("k").mapWithState(
+    tm.StateSpec.function(silent).timeout("20 seconds"), name="s", stateSchema="int", outputSchema="k int, v int")
+"""
+
+SWEEP = """
+from airflow.sdk import Asset
+from tidemill.airflow import Sweep, tidemill_dags
+tidemill_dags(
+    {reference!r}, root={root!r}, schedule=None, sweep=Sweep(schedule=[Asset("go")]), maintain=False, replay=False,
+    engine="local",
     dag_args={{"default_args": {{"retries": 0}}}},
 )
 """
@@ -92,6 +131,7 @@ class Servers:
             ["api-server", "--host", "127.0.0.1", "--port", str(self.port)],
             ["scheduler"],
             ["dag-processor"],
+            ["triggerer"],
         ):
             with open(self.home / f"{command[0]}.log", "wb") as log:
                 self.processes.append(
@@ -108,11 +148,13 @@ class Servers:
 
     def stop(self) -> None:
         """Each by its own process id; then what is left of each session that we made."""
-        for process in self.processes:
+        *others, triggerer = self.processes
+        os.killpg(triggerer.pid, signal.SIGKILL)  # it takes half a minute otherwise
+        for process in others:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(20)
+                process.wait(8)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -124,8 +166,14 @@ class Servers:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if method != "GET" or error.code != 500:  # SQLite is locked
+                    raise
+                time.sleep(0.2)
 
     def ready(self) -> bool:
         """Whether everything is up and the DAG has been read."""
@@ -133,8 +181,11 @@ class Servers:
             if not self.token:
                 self.token = self.call("GET", "/auth/token")["access_token"]
             health = self.call("GET", "/api/v2/monitor/health")
-            up = all(health[name]["status"] == "healthy" for name in ("scheduler", "dag_processor", "metadatabase"))
-            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 4
+            up = all(
+                health[name]["status"] == "healthy"
+                for name in ("scheduler", "dag_processor", "metadatabase", "triggerer")
+            )
+            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 7
         except OSError:
             return False
 
@@ -146,6 +197,10 @@ class Servers:
         """Start a run of any DAG; returns the address of its task."""
         self.call("POST", f"/api/v2/dags/{dag}/dagRuns", {"dag_run_id": run_id, "logical_date": None, "conf": conf})
         return f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/run"
+
+    def runs(self, dag: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.call("GET", f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]
+        return found
 
     def state(self, task: str) -> tuple[str | None, int]:
         found = self.call("GET", task)
@@ -167,10 +222,12 @@ def servers(
     (home / "in" / "a.csv").write_text("k,v\n1,1\n")
     (home / "hold.py").write_text(ENDLESS)
     (home / "words.py").write_text(WORDS)
+    (home / "dags" / "after_dag.py").write_text(AFTER)
     (home / "dags" / "random.py").write_text("raise SystemExit('a DAG file was imported in place of a module')")
-    for name, engine in (("hold", "spark"), ("words", "local")):
+    (home / "silent.py").write_text(SILENT)
+    for name, engine, dag in (("hold", "spark", HOLD), ("words", "local", HOLD), ("silent", "local", SWEEP)):
         reference, root = f"{home}/{name}.py:p", f"{home}/root"
-        (home / "dags" / f"{name}_dag.py").write_text(HOLD.format(reference=reference, root=root, engine=engine))
+        (home / "dags" / f"{name}_dag.py").write_text(dag.format(reference=reference, root=root, engine=engine))
         subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
     servers = Servers(home, airflow_settings(home))
     migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
@@ -273,3 +330,50 @@ def test_cleared_task_names_the_versions_already_committed(servers: Servers, wai
     (said,) = [line for line in log if line.startswith("tidemill:")]
     assert said == "tidemill: nothing to do (head 0); an earlier try of this task had already committed version 0"
     assert log[log.index(said) + 1].startswith("hint: commits are final, so clearing a task does not recompute them")
+
+
+def test_dag_that_is_scheduled_on_a_sink_runs_after_a_change_and_only_then(servers: Servers, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    servers.call("PATCH", "/api/v2/dags/after", {"is_paused": False})
+    (servers.home / "in" / "b.csv").write_text("k,v\n2,1\n3,1\n")
+    servers.start_run("words", "fresh", {})
+    wait_for(lambda: [one["state"] for one in servers.runs("after")] == ["success"], "`after` runs once, and succeeds")
+    (run,) = servers.runs("after")
+    path = f"/api/v2/dags/after/dagRuns/{run['dag_run_id']}/taskInstances/seen/xcomEntries/return_value"
+    *_, event = servers.call("GET", path)["value"]  # the first run also gets events from before
+    assert (event["last_version"], event["rows"], event["path"]) == (
+        event["first_version"],
+        2,
+        str(servers.home / "out"),
+    )
+
+    servers.start_run("words", "idle", {})
+    wait_for(lambda: {one["state"] for one in servers.runs("words")} == {"success"}, "the run succeeds")
+    assert servers.call("GET", "/api/v2/assets/events?source_run_id=idle")["total_entries"] == 0
+    assert len(servers.runs("after")) == 1
+
+
+def test_sweep_waits_without_a_slot_and_fires_at_the_deadline(servers: Servers, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    repository = tm.open(load(f"{servers.home}/silent.py:p"), f"{servers.home}/root")
+    repository.run(engine="local")
+    armed = repository.head
+    assert armed is not None
+    (asset,) = servers.call("GET", "/api/v2/assets?name_pattern=go")["assets"]
+    servers.call("POST", "/api/v2/assets/events", {"asset_id": asset["id"]})
+    states: list[str | None] = []
+
+    def task_state() -> str | None:
+        for run in servers.runs("silent__sweep"):
+            path = f"/api/v2/dags/silent__sweep/dagRuns/{run['dag_run_id']}/taskInstances/sweep"
+            states.append(servers.state(path)[0])
+        return states[-1] if states else None
+
+    wait_for(lambda: task_state() in ("success", "failed"), "the task ends")
+    assert states[-1] == "success"
+    assert "deferred" in states
+    fired = repository.head
+    assert fired is not None
+    assert (fired.version, fired.kind) == (armed.version + 1, "sweep")
+    assert fired.batch_time_ms > armed.next_deadline["batch"]
+    assert fired.airflow["dag_id"] == "silent__sweep"

@@ -27,6 +27,8 @@ streams:
     pipeline: pipelines/retail.py:p
     sweep: false
     replay: false
+    correct: false
+    watch: {pipeline: shop, poll: 1 minute}
   clicks:
     pipeline: pipelines/main.py:p
     schedule: "* * * * *"
@@ -55,16 +57,19 @@ def test_every_stream_gets_its_dags(load: Load) -> None:
     bag = load(STREAMS)
     assert bag.import_errors == {}
     assert sorted(bag.dags) == [
-        *("clicks", "clicks__maintain", "clicks__replay", "clicks__sweep"),
+        *("clicks", "clicks__correct", "clicks__maintain", "clicks__replay", "clicks__sweep"),
         *("retail", "retail__maintain"),
     ]
     retail, clicks = bag.dags["retail"], bag.dags["clicks"]
-    assert (retail.timetable.expression, clicks.timetable.expression) == ("*/5 * * * *", "* * * * *")
+    assert (retail.timetable.timetable.expression, clicks.timetable.expression) == ("*/5 * * * *", "* * * * *")
     assert (retail.tasks[0].pipeline, clicks.tasks[0].pipeline) == ("pipelines/retail.py:p", "pipelines/main.py:p")
     assert (clicks.params["engine"], clicks.params["max_batches"]) == ("local", 5)
     assert bag.dags["clicks__maintain"].params["keep"] == "90 days"
     replay = bag.dags["clicks__replay"]
     assert (replay.params["promote"], replay.get_task("approve").response_timeout) == ("never", timedelta(days=2))
+    (asset,) = retail.timetable.asset_condition.objects
+    (watcher,) = asset.watchers
+    assert (watcher.trigger.pipeline, watcher.trigger.poll_s) == ("shop", 60.0)
     assert Path(clicks.fileloc).name == "retail_dag.py"
 
 
@@ -86,8 +91,8 @@ def test_namespace_gets_the_dags(load: Load) -> None:
 @pytest.mark.parametrize(
     ("dag_id", "made"),
     [
-        ("clicks", ["clicks", "clicks__maintain", "clicks__replay", "clicks__sweep"]),
-        ("clicks__sweep", ["clicks", "clicks__maintain", "clicks__replay", "clicks__sweep"]),
+        ("clicks", ["clicks", "clicks__correct", "clicks__maintain", "clicks__replay", "clicks__sweep"]),
+        ("clicks__sweep", ["clicks", "clicks__correct", "clicks__maintain", "clicks__replay", "clicks__sweep"]),
         ("retail", ["retail", "retail__maintain"]),
         ("click", []),
     ],
@@ -168,5 +173,5 @@ def test_a_hundred_pipelines_parse_in_a_second(airflow_home: Path, load: Load, h
         [sys.executable, "-c", TIMED, str(airflow_home / "dags")], capture_output=True, text=True, check=True
     )
     count, seconds = done.stdout.split()[-2:]
-    assert count == "400"
+    assert count == "500"
     assert float(seconds) < 1.0

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .assets import sink_asset
     from .branching import (
         TidemillBranchOperator,
         TidemillCheckOperator,
@@ -17,41 +18,83 @@ if TYPE_CHECKING:
         TidemillPromoteOperator,
         TidemillReplayOperator,
     )
+    from .corrections import (
+        TidemillReplanOperator,
+        TidemillResetOperator,
+        TidemillRewindOperator,
+        TidemillSkipOperator,
+        TidemillVerifyOperator,
+    )
     from .dags import tidemill_dags
-    from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-    from .options import Launch, Maintain, Replay, Run
+    from .freshness import TidemillFreshnessOperator
+    from .new_files import NewFilesTrigger
+    from .operators import TidemillMaintainOperator, TidemillRunOperator
+    from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
+    from .sensors import TidemillVersionSensor, TidemillWatermarkSensor
     from .streams import tidemill_dags_from
+    from .sweeps import TidemillSweepOperator
+    from .triggers import DueTrigger
 
 __all__ = [
+    "Correct",
+    "DueTrigger",
+    "Freshness",
     "Launch",
     "Maintain",
+    "NewFilesTrigger",
     "Replay",
     "Run",
+    "Sweep",
     "TidemillBranchOperator",
     "TidemillCheckOperator",
     "TidemillDiffOperator",
+    "TidemillFreshnessOperator",
     "TidemillMaintainOperator",
     "TidemillPromoteOperator",
+    "TidemillReplanOperator",
     "TidemillReplayOperator",
+    "TidemillResetOperator",
+    "TidemillRewindOperator",
     "TidemillRunOperator",
+    "TidemillSkipOperator",
     "TidemillSweepOperator",
+    "TidemillVerifyOperator",
+    "TidemillVersionSensor",
+    "TidemillWatermarkSensor",
+    "Watch",
+    "sink_asset",
     "tidemill_dags",
     "tidemill_dags_from",
 ]
 
 _HOMES = {
+    "Correct": ".options",
+    "DueTrigger": ".triggers",
+    "Freshness": ".options",
     "Launch": ".options",
     "Maintain": ".options",
+    "NewFilesTrigger": ".new_files",
     "Replay": ".options",
     "Run": ".options",
+    "Sweep": ".options",
     "TidemillBranchOperator": ".branching",
     "TidemillCheckOperator": ".branching",
     "TidemillDiffOperator": ".branching",
+    "TidemillFreshnessOperator": ".freshness",
     "TidemillPromoteOperator": ".branching",
     "TidemillReplayOperator": ".branching",
     "TidemillMaintainOperator": ".operators",
+    "TidemillReplanOperator": ".corrections",
+    "TidemillResetOperator": ".corrections",
+    "TidemillRewindOperator": ".corrections",
     "TidemillRunOperator": ".operators",
-    "TidemillSweepOperator": ".operators",
+    "TidemillSkipOperator": ".corrections",
+    "TidemillSweepOperator": ".sweeps",
+    "TidemillVerifyOperator": ".corrections",
+    "TidemillVersionSensor": ".sensors",
+    "TidemillWatermarkSensor": ".sensors",
+    "Watch": ".options",
+    "sink_asset": ".assets",
     "tidemill_dags": ".dags",
     "tidemill_dags_from": ".streams",
 }

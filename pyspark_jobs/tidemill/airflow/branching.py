@@ -15,7 +15,7 @@ from ..counts import count_of, versions_of
 from . import pull_request
 from .checks import is_absent
 from .command import Exit, Outcome
-from .verb import BatchOperator, VerbOperator
+from .verb import BatchOperator, VerbOperator, fields_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,11 +27,6 @@ def _named(name: str | None, context: Context) -> str:
         if is_absent(name)
         else str(name).strip()
     )
-
-
-def _fields(outcome: Outcome) -> dict[str, Any]:
-    """Return the result of a command, as XCom."""
-    return {name: value for name, value in (outcome.result or {}).items() if name not in ("event", "verb")}
 
 
 class TidemillBranchOperator(VerbOperator):
@@ -83,7 +78,7 @@ class TidemillBranchOperator(VerbOperator):
         return [f"tidemill: branch `{name}` {'starts' if is_new else 'is there already, and starts'} {start}"]
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
-        return _fields(outcome)
+        return fields_of(outcome)
 
 
 class TidemillReplayOperator(BatchOperator):
@@ -139,7 +134,7 @@ class TidemillReplayOperator(BatchOperator):
         return [f"tidemill: {first} into `{done.get('branch')}`; {state}"]
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
-        return _fields(outcome)
+        return fields_of(outcome)
 
 
 class TidemillPromoteOperator(BatchOperator):
@@ -194,7 +189,7 @@ class TidemillPromoteOperator(BatchOperator):
         return [made, *([f"tidemill: replaced {versions_of(done['replaced'])}"] if done.get("replaced") else [])]
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
-        return _fields(outcome)
+        return fields_of(outcome)
 
 
 class TidemillCheckOperator(VerbOperator):
@@ -238,7 +233,7 @@ class TidemillCheckOperator(VerbOperator):
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         if outcome.status == Exit.FAILED:
             raise AirflowFailException("\n".join(self._summary(outcome)).replace("tidemill: ", ""))
-        return _fields(outcome)
+        return fields_of(outcome)
 
 
 class TidemillDiffOperator(VerbOperator):

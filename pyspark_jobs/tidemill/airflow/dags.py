@@ -11,10 +11,11 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.configuration import conf
 from airflow.sdk import DAG
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
@@ -22,17 +23,18 @@ from ..errors import InvalidInput
 from ..names import ENGINES
 from .cadence import retries_for
 from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
+from .correcting import correct_fields, correct_tasks
 from .form import Form
-from .operators import TidemillMaintainOperator, TidemillRunOperator, TidemillSweepOperator
-from .options import Launch, Maintain, Replay, Run, as_arguments
+from .freshness import TidemillFreshnessOperator
+from .operators import TidemillMaintainOperator, TidemillRunOperator
+from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch, as_arguments
 from .page import page
 from .replaying import replay_fields, replay_tasks
+from .sweeps import TidemillSweepOperator
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.dag import ScheduleArg
 
-DEFAULT_SWEEP = "7-59/15 * * * *"
-"""The default schedule of sweeps: every 15 minutes, 7 minutes after the quarter, when most DAGs do not start."""
 _RUN_TYPES: Any = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 """All run types except backfills, which would start concurrent runs for dates that a pipeline ignores."""
 _DAG_ARGS: Mapping[str, Any] = {
@@ -42,12 +44,12 @@ _DAG_ARGS: Mapping[str, Any] = {
     "dagrun_timeout": timedelta(days=1),
     "max_consecutive_failed_dag_runs": 10,
 }
-_REPLAY: Mapping[str, Any] = {
+_BY_HAND: Mapping[str, Any] = {
     "catchup": False,
     "max_active_runs": 4,
     "allowed_run_types": ("manual", "operator_triggered"),
 }
-"""Rules of the replay DAG. A run that waits for an answer is active, and may take days."""
+"""Rules of DAGs that people trigger. A run that waits for an answer is active, and may take days."""
 _OWN = {"dag_id": "name", "schedule": "schedule"}
 
 
@@ -60,15 +62,18 @@ def tidemill_dags(
     branch: str = "main",
     engine: str | None = "auto",
     run: Run | None = None,
-    sweep: ScheduleArg | bool = True,
+    watch: Watch | bool = False,
+    sweep: Sweep | ScheduleArg | bool = True,
     maintain: Maintain | bool = True,
     replay: Replay | bool = True,
+    correct: Correct | bool = True,
+    freshness: Freshness | None = None,
     launch: Launch | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
-    """Create the DAGs `NAME`, `NAME__sweep`, `NAME__maintain` and `NAME__replay`, and register them with Airflow.
+    """Create the DAGs `NAME`, `NAME__sweep`, `NAME__maintain`, `NAME__replay` and `NAME__correct`.
 
-    It returns them by id.
+    It registers them with Airflow and returns them by id.
 
     - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
     - `root`: a URI or an absolute path.
@@ -77,9 +82,13 @@ def tidemill_dags(
     - `branch`: the branch to commit to, which must exist.
     - `engine`: "auto", "spark", or "local", which needs no Java. "auto" chooses for each batch.
     - `run`: limits of a run, as `Run(max_batches=…, time_budget=…)`.
-    - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
+    - `watch`: True or `Watch(poll=…, …)`: new files start a run of `NAME` within half a minute, beside `schedule`.
+    - `sweep`: True (at each deadline), False (no sweep DAG), `Sweep(schedule=…, wait=…)`, or a schedule, at which
+      sweeps run without waiting for deadlines.
     - `maintain`: True (daily, discards no version), False (no such DAG) or `Maintain(keep=…, …)`.
     - `replay`: True, False (no such DAG) or `Replay(promote=…, …)`.
+    - `correct`: True, False (no such DAG) or `Correct(carry_out=…, …)`.
+    - `freshness`: `Freshness(lag=…, …)` adds the DAG `NAME__freshness`, which fails if the pipeline is behind.
     - `launch`: how commands are started, as `Launch(python=…, env=…, …)`.
     - `dag_args`: any arguments of Airflow's `DAG`, for all of them. `tags`, `default_args` and `params` are added to
       ours; anything else replaces ours.
@@ -89,7 +98,8 @@ def tidemill_dags(
     """
     return make_dags(
         pipeline, root, schedule, sys._getframe(1).f_code.co_filename, name=name, branch=branch, engine=engine, run=run,
-        sweep=sweep, maintain=maintain, replay=replay, launch=launch, dag_args=dag_args,
+        watch=watch, sweep=sweep, maintain=maintain, replay=replay, correct=correct, freshness=freshness,
+        launch=launch, dag_args=dag_args,
     )  # fmt: skip
 
 
@@ -103,9 +113,12 @@ def make_dags(
     branch: str = "main",
     engine: str | None = "auto",
     run: Run | None = None,
-    sweep: ScheduleArg | bool = True,
+    watch: Watch | bool = False,
+    sweep: Sweep | ScheduleArg | bool = True,
     maintain: Maintain | bool = True,
     replay: Replay | bool = True,
+    correct: Correct | bool = True,
+    freshness: Freshness | None = None,
     launch: Launch | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
@@ -113,11 +126,14 @@ def make_dags(
     for what, value, kind in (
         ("run", run, Run),
         ("launch", launch, Launch),
+        ("freshness", freshness, Freshness),
+        ("watch", watch, Watch | bool),
         ("maintain", maintain, Maintain | bool),
         ("replay", replay, Replay | bool),
+        ("correct", correct, Correct | bool),
     ):
         if value is not None and not isinstance(value, kind):
-            expected = f"{'True, False or ' if what in ('maintain', 'replay') else ''}`{what.capitalize()}(…)`"
+            expected = f"{'True, False or ' if kind not in (Run, Launch, Freshness) else ''}`{what.capitalize()}(…)`"
             raise InvalidInput(f"{what} is a {type(value).__name__}: expected {expected}")
     made = _Pipeline(
         name=name or default_name(pipeline),
@@ -129,16 +145,20 @@ def make_dags(
             **as_arguments(launch or Launch()),
         },
         dag_args=_checked(dag_args),
-        has_replay=replay is not False,
+        others={"replay": replay is not False, "correct": correct is not False},
     )
     check_engine(engine)
-    dags = [made.cadence(schedule, engine, run or Run())]
+    dags = [made.cadence(schedule, engine, run or Run(), Watch() if watch is True else watch or None)]
     if sweep is not False:
-        dags.append(made.sweep(DEFAULT_SWEEP if isinstance(sweep, bool) else sweep, engine))
+        dags.append(made.sweep(_as_sweep(sweep), engine))
     if maintain is not False:
         dags.append(made.upkeep(maintain if isinstance(maintain, Maintain) else Maintain()))
     if replay is not False:
         dags.append(made.replay(replay if isinstance(replay, Replay) else Replay()))
+    if correct is not False:
+        dags.append(made.correct(correct if isinstance(correct, Correct) else Correct()))
+    if freshness is not None:
+        dags.append(made.freshness(freshness))
     return {dag.dag_id: dag for dag in dags}
 
 
@@ -150,24 +170,35 @@ class _Pipeline:
     fileloc: str
     arguments: Mapping[str, Any]
     dag_args: Mapping[str, Any]
-    has_replay: bool
+    others: Mapping[str, bool]
+    """Whether there are the DAGs `NAME__replay` and `NAME__correct`."""
 
-    def cadence(self, schedule: ScheduleArg, engine: str | None, limits: Run) -> DAG:
+    def cadence(self, schedule: ScheduleArg, engine: str | None, limits: Run, watch: Watch | None) -> DAG:
         form = Form()
         options = {
             "engine": form.engine(engine),
             "max_batches": form.whole_number("max_batches", limits.max_batches, "End after so many batches."),
             "time_budget": form.seconds("time_budget", limits.time_budget, "Start no further batch after so long."),
         }
-        with self._dag("", schedule, form, "processes waiting files, publishes, fires due timeouts") as dag:
-            TidemillRunOperator(task_id="run", **options, **self.arguments)
+        what = "processes waiting files, publishes, fires due timeouts"
+        if watch is None:
+            with self._dag("", schedule, form, what) as dag:
+                TidemillRunOperator(task_id="run", assets=self.name, **options, **self.arguments)
+            return dag
+        from .watching import WatchedRunOperator, watched_schedule
+
+        zone = getattr(self.dag_args.get("start_date"), "tzinfo", None) or conf.get("core", "default_timezone")
+        beside = watched_schedule(self.name, schedule, watch, self.arguments, zone)
+        with self._dag("", beside, form, what) as dag:
+            watched = watch.pipeline or self.name
+            WatchedRunOperator(task_id="run", watched=watched, assets=self.name, **options, **self.arguments)
         return dag
 
-    def sweep(self, schedule: ScheduleArg, engine: str | None) -> DAG:
+    def sweep(self, sweep: Sweep, engine: str | None) -> DAG:
         form = Form()
         options = {"engine": form.engine(engine)}
-        with self._dag("__sweep", schedule, form, "fires due timeouts, without input") as dag:
-            TidemillSweepOperator(task_id="sweep", **options, **self.arguments)
+        with self._dag("__sweep", sweep.schedule, form, "fires due timeouts, without input") as dag:
+            TidemillSweepOperator(task_id="sweep", wait=sweep.wait, assets=self.name, **options, **self.arguments)
         return dag
 
     def upkeep(self, maintain: Maintain) -> DAG:
@@ -188,8 +219,22 @@ class _Pipeline:
     def replay(self, replay: Replay) -> DAG:
         form = Form()
         fields = replay_fields(form, replay, self.arguments["pipeline"])
-        with self._dag("__replay", None, form, "repeats versions on a branch, compares, and promotes", _REPLAY) as dag:
+        with self._dag("__replay", None, form, "repeats versions on a branch, compares, and promotes", _BY_HAND) as dag:
             replay_tasks(fields, replay, self.arguments)
+        return dag
+
+    def correct(self, correct: Correct) -> DAG:
+        form = Form()
+        fields = correct_fields(form, correct)
+        with self._dag("__correct", None, form, "corrects: rewind, skip, replan or reset", _BY_HAND) as dag:
+            correct_tasks(fields, correct, self.arguments)
+        return dag
+
+    def freshness(self, freshness: Freshness) -> DAG:
+        # The failures of this DAG are its alarm, so they must not pause it.
+        ours = replace(self, dag_args={**self.dag_args, "max_consecutive_failed_dag_runs": 0})
+        with ours._dag("__freshness", freshness.schedule, Form(), "fails if the pipeline is behind") as dag:
+            TidemillFreshnessOperator(task_id="freshness", **freshness.seconds(), **self.arguments)
         return dag
 
     @contextlib.contextmanager
@@ -213,7 +258,7 @@ class _Pipeline:
             params=params,
             **{
                 "description": f"Tidemill pipeline {self.name}: {what}",
-                "doc_md": page(self.name, self.arguments, dag_id, what, has_replay=self.has_replay),
+                "doc_md": page(self.name, self.arguments, dag_id, what, others=self.others),
                 **rules,
                 **given,
             },
@@ -225,6 +270,12 @@ class _Pipeline:
         # `DAG` validates defaults against their schemas, 1 ms each, and every task copies what the DAG has. Ours
         # are checked already, and reach the tasks as templates. So they come last.
         dag.params.update(form.params)
+
+
+def _as_sweep(sweep: Any) -> Sweep:
+    if isinstance(sweep, Sweep):
+        return sweep
+    return Sweep() if sweep is True else Sweep(schedule=sweep, wait=None)
 
 
 def _checked(dag_args: Mapping[str, Any] | None) -> Mapping[str, Any]:

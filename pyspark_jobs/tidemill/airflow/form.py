@@ -48,6 +48,21 @@ class Form:
         """Add the choice of one of several texts."""
         return self._field(name, default, description, "string", enum=list(choices))
 
+    def required_choice(self, name: str, choices: Sequence[str], description: str) -> Any:
+        """Add the choice of one of several texts, without a default."""
+        self.params[name] = Param(description=description, type="string", enum=list(choices))
+        return _template(name)
+
+    def required_text(self, name: str, description: str) -> Any:
+        """Add text that must not be empty."""
+        self.params[name] = Param(description=description, type="string", minLength=1)
+        return _template(name)
+
+    def lines(self, name: str, description: str) -> Any:
+        """Add an optional list of texts. The template renders as text with one of them a line."""
+        self.params[name] = Param(None, description, type=["null", "array"], items={"type": "string"})
+        return f"{{{{ (params.{name} or []) | join('\\n') }}}}"
+
     def seconds(self, name: str, default: Any, description: str) -> Any:
         """Add an optional number of seconds."""
         number = default if is_absent(default) or is_template(default) else float(default)

@@ -44,11 +44,17 @@ def hide(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: _hidden(str(name), value) for name, value in (options or {}).items()}
 
 
+def is_secret(name: str) -> bool:
+    """Return whether a name looks like that of a secret."""
+    return any(word in name.lower().replace("-", "_").replace(".", "_") for word in _SECRET_NAMES)
+
+
 def _hidden(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return hide(value)
-    is_secret = any(word in name.lower().replace("-", "_").replace(".", "_") for word in _SECRET_NAMES)
-    return Hidden(value) if is_secret and isinstance(value, str | int | float) and not is_template(value) else value
+    return (
+        Hidden(value) if is_secret(name) and isinstance(value, str | int | float) and not is_template(value) else value
+    )
 
 
 def reveal(options: Mapping[str, Any], on_secret: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

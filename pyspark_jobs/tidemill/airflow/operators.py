@@ -1,17 +1,37 @@
-"""The operators that keep a pipeline going: run, sweep, maintain. Those of branches are in `branching`."""
+"""The operators of a run and of upkeep. Those of sweeps are in `sweeps`, those of branches in `branching`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .assets import alias_of, announce
+from .command import Event
 from .verb import BatchOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class TidemillRunOperator(BatchOperator):
+class PublishingOperator(BatchOperator):
+    """Runs a verb that commits batches and publishes. `assets`: it makes an event for each sink that it changed."""
+
+    options = (*BatchOperator.options, "batch_time")
+    template_fields = (*BatchOperator.template_fields, "batch_time")
+
+    def __init__(self, *, batch_time: str | int | None = None, assets: str | None = None, **kwargs: Any) -> None:
+        if assets is not None:
+            kwargs["outlets"] = [*(kwargs.get("outlets") or ()), alias_of(assets)]
+        super().__init__(**kwargs)
+        self.batch_time = batch_time
+        self.assets = assets
+
+    def _succeeded(self, context: Context, result: Event) -> None:
+        if self.assets is not None and (names := announce(context["outlet_events"], self.assets, result)):
+            self.log.info("asset events: %s", ", ".join(names))
+
+
+class TidemillRunOperator(PublishingOperator):
     """Run `tidemill run` as a task: process waiting files, publish, fire due timeouts.
 
     - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
@@ -19,44 +39,29 @@ class TidemillRunOperator(BatchOperator):
     - `branch`, `engine`: default "main" and "auto".
     - `max_batches`, `time_budget` (seconds): limits of the run. Default: none.
     - `batch_time`: replaces "now" in all batches. Default: the pipeline's rule.
+    - `assets`: make an event of the asset `tidemill://ASSETS/SINK` for each sink that the task changed. Default: none.
     - `python`, `cwd`, `conf`, `env`, `storage_options`, `stall_timeout`, `rows_in_exceptions`: as in `Launch`.
 
-    All but the last two are templated; a null parameter counts as absent. A retry resumes after the last commit, and
-    the unfinished batch of a failed try is discarded. The task fails without a retry on `InvalidInput`, `CorruptState`
-    and `Fenced`. Returns (as XCom) `status`, `versions`, `already_committed`, `published` and `head`.
+    All but `assets` and the last two are templated; a null parameter counts as absent. A retry resumes after the last
+    commit, and the unfinished batch of a failed try is discarded. The task fails without a retry on `InvalidInput`,
+    `CorruptState` and `Fenced`. The XCom has `status`, `versions`, `already_committed`, `published`, `head`, `sinks`,
+    `watermarks` and `next_deadline`.
     """
 
     verb = "run"
-    options = (*BatchOperator.options, "batch_time", "max_batches", "time_budget")
-    template_fields = (*BatchOperator.template_fields, "batch_time", "max_batches", "time_budget")
+    options = (*PublishingOperator.options, "max_batches", "time_budget")
+    template_fields = (*PublishingOperator.template_fields, "max_batches", "time_budget")
 
     def __init__(
         self,
         *,
-        batch_time: str | int | None = None,
         max_batches: str | int | None = None,
         time_budget: str | float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.batch_time = batch_time
         self.max_batches = max_batches
         self.time_budget = time_budget
-
-
-class TidemillSweepOperator(BatchOperator):
-    """Run `tidemill sweep` as a task: fire due timeouts, without input. It succeeds if nothing is due.
-
-    Arguments, retries and result are those of `TidemillRunOperator`, without `max_batches` and `time_budget`.
-    """
-
-    verb = "sweep"
-    options = (*BatchOperator.options, "batch_time")
-    template_fields = (*BatchOperator.template_fields, "batch_time")
-
-    def __init__(self, *, batch_time: str | int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.batch_time = batch_time
 
 
 class TidemillMaintainOperator(BatchOperator):

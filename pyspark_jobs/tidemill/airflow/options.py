@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from ..names import ENGINES
+from ..errors import InvalidInput
+from ..names import ENGINES, check_name
 from ..spelling import unknown
 from .checks import check_engine, check_limit, check_mapping, check_storage_options, seconds_of
 
@@ -20,8 +21,18 @@ OUTPUTS = ("correct", "keep")
 """What a promotion does with what was published."""
 PROMOTE = ("never", "if equal", "after approval")
 """When a replay is promoted."""
+CARRY_OUT = ("never", "at once", "after approval")
+"""When a correction is made, once the dry run has said what it does."""
 DEFAULT_ANSWER = timedelta(days=7)
-"""How long a replay waits for an answer. After that the answer is no."""
+"""How long a replay or a correction waits for an answer. After that the answer is no."""
+DEFAULT_SWEEP = "*/5 * * * *"
+"""The default schedule of sweeps. A run that waits for a deadline takes the place of many of its ticks."""
+DEFAULT_FRESHNESS = "4-59/15 * * * *"
+"""The default schedule of checks of freshness: every 15 minutes, 4 minutes after the quarter."""
+DEFAULT_WAIT = timedelta(hours=6)
+"""How long a sweep waits for a deadline. Then it looks again, whatever the newest commit says."""
+DEFAULT_POLL = timedelta(seconds=30)
+"""How often folders are listed for new files."""
 DEFAULT_STALL = timedelta(hours=2)
 """How long a command may be silent before it counts as hanging."""
 
@@ -69,6 +80,75 @@ class Run:
     def __post_init__(self) -> None:
         check_limit("max_batches", self.max_batches, int, 1)
         check_limit("time_budget", self.time_budget, float, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """How Airflow's triggerer looks for new files, which start a run at once.
+
+    - `pipeline`: the name of the pipeline in its code, `tm.Pipeline(NAME)`. Default: the name of the DAG.
+    - `poll`: time between two listings of the sources, as a `timedelta` or seconds. Default: 30 seconds.
+    - `conn_id`: an AWS connection of Airflow, from which the triggerer takes credentials. Default: its own role.
+    """
+
+    pipeline: str | None = None
+    poll: timedelta | float = DEFAULT_POLL
+    conn_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pipeline is not None:
+            check_name(self.pipeline, "pipeline")
+        if self.poll is None:
+            raise InvalidInput("poll is None: expected a timedelta or a positive number of seconds")
+        seconds_of("poll", self.poll)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """When timeouts are fired that come due without data.
+
+    - `schedule`: any schedule that Airflow accepts. Default: every 5 minutes.
+    - `wait`: a run that finds nothing due waits for so long, without a slot, until something is. A `timedelta`,
+      seconds, or None for runs that end at once. Default: 6 hours.
+
+    While a run waits no other one starts, so the default is 4 runs a day, and one for each deadline. Waiting needs
+    Airflow's triggerer.
+    """
+
+    schedule: Any = DEFAULT_SWEEP
+    wait: timedelta | float | None = DEFAULT_WAIT
+
+    def __post_init__(self) -> None:
+        seconds_of("wait", self.wait)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freshness:
+    """How far a pipeline may be behind before a task fails, and when it is checked. At least one limit is required.
+
+    - `oldest_waiting`: the age of the oldest file that waits.
+    - `lag`: how far a watermark is behind now.
+    - `head_age`: the time since the newest commit.
+    - `schedule`: any schedule that Airflow accepts. Default: every quarter of an hour.
+
+    A limit is a `timedelta` or seconds.
+    """
+
+    oldest_waiting: timedelta | float | None = None
+    lag: timedelta | float | None = None
+    head_age: timedelta | float | None = None
+    schedule: Any = DEFAULT_FRESHNESS
+
+    def __post_init__(self) -> None:
+        if not self.seconds():
+            raise InvalidInput(
+                "freshness has no limit", hint="give `oldest_waiting`, `lag` or `head_age`, such as timedelta(hours=1)"
+            )
+
+    def seconds(self) -> dict[str, float]:
+        """Return the limits that are given, in seconds."""
+        limits = {name: seconds_of(name, getattr(self, name)) for name in ("oldest_waiting", "lag", "head_age")}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +206,24 @@ class Replay:
                 raise unknown(f"value of {what}", str(given), known)
 
 
-def as_arguments(options: Launch | Run | Maintain) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Correct:
+    """Defaults of the form of `NAME__correct`, and who answers it until when.
+
+    - `carry_out`: "never" (a dry run), "at once" or "after approval".
+    - `response_timeout`, `assigned_users`: as in `Replay`.
+    """
+
+    carry_out: str = "after approval"
+    response_timeout: timedelta | float | None = DEFAULT_ANSWER
+    assigned_users: Any = None
+
+    def __post_init__(self) -> None:
+        seconds_of("response_timeout", self.response_timeout)
+        if self.carry_out not in CARRY_OUT:
+            raise unknown("value of carry_out", str(self.carry_out), CARRY_OUT)
+
+
+def as_arguments(options: Launch | Run | Sweep | Maintain) -> dict[str, Any]:
     """Return the options by name, as keyword arguments of an operator. Values are not copied."""
     return {one.name: getattr(options, one.name) for one in fields(options)}

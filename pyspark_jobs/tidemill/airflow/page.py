@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, has_replay: bool) -> str:
-    """Return the page of one DAG, as Markdown."""
+def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, others: Mapping[str, bool]) -> str:
+    """Return the page of one DAG, as Markdown. `others` says whether there are the DAGs `NAME__replay` and so on."""
     pipeline, root, branch = (arguments[key] for key in ("pipeline", "root", "branch"))
     call = f"{pipeline} --root {root}" + ("" if branch == "main" else f" --branch {branch}")
-    instead = f"use `{name}__replay`" if has_replay else "use `tidemill replay`"
+    again = f"`{name}__replay`" if others["replay"] else "`tidemill replay`"
+    undo = f"`{name}__correct`" if others["correct"] else "`tidemill rewind`, `skip`, `replan` or `reset`"
     return f"""\
 `{dag_id}` {what}.
 
@@ -22,11 +23,15 @@ def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, has
 | pipeline | `{pipeline}` |
 | repository | `{root}` |
 | branch | `{branch}` |
+| assets | `tidemill://{name}/SINK` for each sink, alias `tidemill:{name}` |
 | its DAGs | tag `tidemill`, names that begin with `{name}` |
+| its graph | `tidemill explain`, and the log of each task `run` of `{name}` |
 
 Commits are final. A cleared or repeated task resumes after them and recomputes nothing. The DAG refuses Airflow's
-backfills, because the input of a run does not depend on its date. To recompute the past, {instead}. Commands, in the
-folder of the DAG file:
+backfills, because the input of a run does not depend on its date. To recompute the past, use {again}. To undo
+versions or get past a file that cannot be read, use {undo}.
+
+Commands, in the folder of the DAG file:
 
 ```sh
 tidemill status {call}

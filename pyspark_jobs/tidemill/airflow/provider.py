@@ -9,15 +9,28 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return name, description and operators, in the form of Airflow's provider schema."""
+    """Return name, description, operators, sensors and triggers, in the form of Airflow's provider schema."""
     return {
         "package-name": "tidemill",
         "name": "Tidemill",
         "description": "Stateful stream processing as ordinary batch runs.",
+        "sensors": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.sensors"]}],
+        "triggers": [
+            {
+                "integration-name": "Tidemill",
+                "python-modules": ["tidemill.airflow.triggers", "tidemill.airflow.new_files"],
+            }
+        ],
         "operators": [
             {
                 "integration-name": "Tidemill",
-                "python-modules": ["tidemill.airflow.operators", "tidemill.airflow.branching"],
+                "python-modules": [
+                    "tidemill.airflow.operators",
+                    "tidemill.airflow.branching",
+                    "tidemill.airflow.corrections",
+                    "tidemill.airflow.sweeps",
+                    "tidemill.airflow.freshness",
+                ],
             }
         ],
     }

@@ -57,7 +57,14 @@ def summary(outcome: Outcome) -> list[str]:
     left = set(result.get("published") or []) - set(committed or [])
     if left:
         lines.append(f"tidemill: published {versions_of(sorted(left))}, left unpublished by an earlier run")
-    return [*lines, RECOMPUTE] if outcome.earlier else lines
+    lines += [RECOMPUTE] if outcome.earlier else []
+    return [*lines, *_graph(result)]
+
+
+def _graph(result: Event) -> list[str]:
+    """Return the lines that show the pipeline, as a folded group of the log."""
+    graph = result.get("graph") or []
+    return ["::group::tidemill: the pipeline", *graph, "::endgroup::"] if graph else []
 
 
 def _upkeep(result: Event) -> str:
@@ -118,4 +125,7 @@ def xcom(result: Event) -> Mapping[str, Any]:
         "already_committed": list(result.get("already_committed") or []),
         "published": list(result.get("published") or []),
         "head": result.get("head"),
+        "sinks": dict(result.get("sinks") or {}),
+        "watermarks": dict(result.get("watermarks") or {}),
+        "next_deadline": dict(result.get("next_deadline") or {}),
     }

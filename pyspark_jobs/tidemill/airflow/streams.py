@@ -18,12 +18,41 @@ from ..errors import InvalidInput
 from ..spelling import unknown
 from ..units import duration_ms
 from .dags import make_dags
-from .options import Launch, Maintain, Replay, Run
+from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
 
-_KEYS = ("pipeline", "root", "schedule", "branch", "engine", "run", "sweep", "maintain", "replay", "launch", "dag_args")
-_OPTIONS: Mapping[str, type] = {"run": Run, "maintain": Maintain, "replay": Replay, "launch": Launch}
+_KEYS = (
+    "pipeline",
+    "root",
+    "schedule",
+    "branch",
+    "engine",
+    "run",
+    "watch",
+    "sweep",
+    "maintain",
+    "replay",
+    "correct",
+    "freshness",
+    "launch",
+    "dag_args",
+)
+_OPTIONS: Mapping[str, type] = {
+    "run": Run,
+    "watch": Watch,
+    "sweep": Sweep,
+    "maintain": Maintain,
+    "replay": Replay,
+    "correct": Correct,
+    "freshness": Freshness,
+    "launch": Launch,
+}
 _MERGED = (*_OPTIONS, "dag_args")
 _DURATIONS = (
+    "poll",
+    "wait",
+    "oldest_waiting",
+    "lag",
+    "head_age",
     "stall_timeout",
     "dagrun_timeout",
     "retry_delay",
@@ -41,8 +70,8 @@ def tidemill_dags_from(path: str | os.PathLike[str], namespace: MutableMapping[s
     - `namespace`: the `globals()` of the DAG file.
 
     The file has `streams`, which maps names of DAGs to the arguments of `tidemill_dags`, and `defaults` with arguments
-    for all of them. `run`, `maintain`, `replay`, `launch` and `dag_args` are mappings; a stream's are added to the
-    defaults.
+    for all of them. `run`, `watch`, `sweep`, `maintain`, `replay`, `correct`, `freshness`, `launch` and `dag_args` may
+    be mappings; those of a stream are added to the defaults.
 
     Raises `InvalidInput`, which names the stream, for anything that the file must not contain.
     """

@@ -78,7 +78,7 @@ class VerbOperator(BaseOperator):
         child = self._child = Child(
             command,
             self._log_event,
-            lambda line, level: self.log.log(level, "%s", line),
+            self._log_line,
             python=None if is_absent(self.python) else self.python,
             env=reveal(self.env, mask_secret),
             stall_s=seconds_of("stall_timeout", self.stall_timeout),
@@ -95,6 +95,7 @@ class VerbOperator(BaseOperator):
         if outcome.ended is None and outcome.result is not None and outcome.status in self.accepted:
             for line in self._summary(outcome):
                 self.log.info("%s", line)
+            self._succeeded(context, outcome.result)
             return self._returned(outcome)
         if outcome.earlier:
             self.log.warning("tidemill: an earlier try of this task had committed %s", versions_of(outcome.earlier))
@@ -140,6 +141,9 @@ class VerbOperator(BaseOperator):
         """Return the XCom of a command that has a result. Raise an exception if the result is a failure."""
         return report.xcom(outcome.result or {})
 
+    def _succeeded(self, context: Context, result: Event) -> None:
+        """Do what follows the success of the command. By default nothing."""
+
     def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
         """Return the exception for a failed command: one that Airflow retries, unless a retry cannot help."""
         kind = None if outcome.error is None else outcome.error.get("kind")
@@ -167,6 +171,9 @@ class VerbOperator(BaseOperator):
         if event["event"] == "progress":
             self.log.info("%s", report.progress(event))
 
+    def _log_line(self, line: str, level: int) -> None:
+        self.log.log(level, "%s", line)
+
 
 class BatchOperator(VerbOperator):
     """Runs a verb that processes batches, on an engine."""
@@ -177,3 +184,8 @@ class BatchOperator(VerbOperator):
     def __init__(self, *, engine: str | None = "auto", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.engine = engine
+
+
+def fields_of(outcome: Outcome) -> dict[str, Any]:
+    """Return the result of a command, as XCom."""
+    return {name: value for name, value in (outcome.result or {}).items() if name not in ("event", "verb")}

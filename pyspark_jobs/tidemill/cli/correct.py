@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..counts import count_of
+from ..counts import count_of, versions_of
 from .exits import Exit
 from .options import Target, pairs, point_in_time, target_options
 from .output import Output, output_options, result_file_option
@@ -57,13 +57,23 @@ def consent_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
+def if_needed_option(command: Command) -> Command:
+    """Add `--if-needed`. The command receives `if_needed`."""
+    return click.option(
+        "--if-needed",
+        is_flag=True,
+        help="Succeed, with status 3, if an earlier try of this Airflow task made the correction.",
+    )(command)
+
+
 @click.command(short_help="Abandon a plan that cannot run.")
 @target_options
 @click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
+@if_needed_option
 @consent_options
 @result_file_option
 @output_options
-def replan(target: Target, reason: str, consent: Consent, out: Output) -> int:
+def replan(target: Target, reason: str, if_needed: bool, consent: Consent, out: Output) -> int:
     """Abandon a plan that cannot run, with a void commit that reads no files.
 
     Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
@@ -71,14 +81,16 @@ def replan(target: Target, reason: str, consent: Consent, out: Output) -> int:
     from ..verbs.replan import planned
 
     repository = target.open()
+    if if_needed and made_before("replan", "void", reason, repository, out):
+        return Exit.NOTHING
     plan = planned(repository.context)
     files = count_of(len({(split.source, split.path) for split in plan.splits}), "file")
     what = f"the plan of version {plan.number} ({files}) ends; the next run plans the files that are there then"
     if not consent.given([what], out):
-        return unchanged("replan", repository, consent, out)
+        return unchanged("replan", repository, consent, out, {"changes": [what]})
     void = repository.replan(reason)
     out.result(
-        {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},
+        {**result_fields("replan", Exit.DONE, repository), "versions": [void.version], "changes": [what]},
         [f"abandoned the plan of version {void.version}: {reason}"],
     )
     return Exit.DONE
@@ -89,10 +101,13 @@ def replan(target: Target, reason: str, consent: Consent, out: Output) -> int:
 @click.argument("file", metavar="FILE")
 @click.option("--source", metavar="NAME", help="Source of the file. Needed only if several sources have this file.")
 @click.option("--reason", required=True, help="Why the file is not read. The commit records it.")
+@if_needed_option
 @consent_options
 @result_file_option
 @output_options
-def skip(target: Target, file: str, source: str | None, reason: str, consent: Consent, out: Output) -> int:
+def skip(
+    target: Target, file: str, source: str | None, reason: str, if_needed: bool, consent: Consent, out: Output
+) -> int:
     """Take FILE out of the input, with a commit that reads no files. FILE is relative to its source's folder.
 
     The file waits, or a failed batch has planned it. In that case the plan ends, and the next run plans its other
@@ -101,6 +116,8 @@ def skip(target: Target, file: str, source: str | None, reason: str, consent: Co
     from ..verbs.skip import planned
 
     repository = target.open()
+    if if_needed and made_before("skip", "skip", reason, repository, out):
+        return Exit.NOTHING
     which = file if source is None else (source, file)
     found = planned(repository.context, which)
     what = f"file `{found.file.path}` of source `{found.file.source}` ({found.file.size:,} bytes) will not be read"
@@ -109,10 +126,10 @@ def skip(target: Target, file: str, source: str | None, reason: str, consent: Co
     if found.ends_plan is not None:
         what += f"; the plan of version {found.ends_plan} ends, and its other files are planned again"
     if not consent.given([what], out):
-        return unchanged("skip", repository, consent, out)
+        return unchanged("skip", repository, consent, out, {"changes": [what]})
     made = repository.skip(which, reason)
     out.result(
-        {**result_fields("skip", Exit.DONE, repository), "versions": [made.version]},
+        {**result_fields("skip", Exit.DONE, repository), "versions": [made.version], "changes": [what]},
         [f"skipped `{found.file.path}` in version {made.version}: {reason}"],
     )
     return Exit.DONE
@@ -165,11 +182,18 @@ def adopt(
 )
 @click.option("--batch-time", metavar="MS|ISO", help="New batch time.")
 @click.option("--reason", required=True, help="Why. The commit records it.")
+@if_needed_option
 @consent_options
 @result_file_option
 @output_options
 def reset(
-    target: Target, watermarks: tuple[str, ...], batch_time: str | None, reason: str, consent: Consent, out: Output
+    target: Target,
+    watermarks: tuple[str, ...],
+    batch_time: str | None,
+    reason: str,
+    if_needed: bool,
+    consent: Consent,
+    out: Output,
 ) -> int:
     """Set watermarks or the batch time to another value, also to an earlier one.
 
@@ -180,16 +204,18 @@ def reset(
     from ..verbs.reset import planned
 
     repository = target.open()
+    if if_needed and made_before("reset", "reset", reason, repository, out):
+        return Exit.NOTHING
     marks = _watermarks(watermarks)
     time = None if batch_time is None else point_in_time(batch_time)
     found = planned(repository.context, marks, time)
     lines = [f"watermark {name}: {iso(before)} -> {iso(after)}" for name, (before, after) in found.watermarks.items()]
     lines += [f"batch time: {iso(found.batch_time[0])} -> {iso(found.batch_time[1])}"] if found.batch_time else []
     if not consent.given(lines, out):
-        return unchanged("reset", repository, consent, out)
+        return unchanged("reset", repository, consent, out, {"changes": lines})
     made = repository.reset(marks, time, reason)
     out.result(
-        {**result_fields("reset", Exit.DONE, repository), "versions": [made.version]},
+        {**result_fields("reset", Exit.DONE, repository), "versions": [made.version], "changes": lines},
         [f"reset in version {made.version}: {reason}"],
     )
     return Exit.DONE
@@ -201,6 +227,23 @@ def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | No
         return point_in_time(texts[0])
     named = dict(pairs(texts, "--watermark"))
     return {name: point_in_time(text) for name, text in named.items()} or None
+
+
+def made_before(verb: str, kind: str, reason: str, repository: Any, out: Output) -> bool:
+    """Report the correction that an earlier try of this Airflow task made, and return whether there is one.
+
+    It has the same kind and reason. What it withdraws or publishes may be left to the next run.
+    """
+    from ..verbs.tries import earlier_tries
+
+    made = [repository.commit(version) for version in earlier_tries(repository.context)]
+    versions = [commit.version for commit in made if commit.kind == kind and commit.reason == reason]
+    if versions:
+        out.result(
+            {**result_fields(verb, Exit.NOTHING, repository), "already_committed": versions, "changes": []},
+            [f"an earlier try of this task made the correction: {versions_of(versions)}"],
+        )
+    return bool(versions)
 
 
 def unchanged(

@@ -41,6 +41,11 @@ class Output:
     """Versions committed so far. An error names them."""
     stdout: TextIO | None = None
 
+    @property
+    def reports(self) -> bool:
+        """Whether a result is written for machines."""
+        return self.json or self.result_file is not None
+
     def text(self, text: str) -> None:
         """Print a piece of the result, unchanged."""
         print(text, file=self.stdout or sys.stdout, flush=True, end="")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
-from .correct import Consent, consent_options, unchanged
+from .correct import Consent, consent_options, if_needed_option, made_before, unchanged
 from .exits import Exit
 from .options import VERSION, Target, target_options
 from .output import Output, output_options, result_file_option
@@ -28,6 +28,7 @@ SHOWN_FILES = 5
 @click.option("--without", multiple=True, metavar="FILE", help="File that is not read again. Repeatable.")
 @click.option("--source", metavar="NAME", help="Source of these files. Needed only if several sources have them.")
 @click.option("--reason", required=True, help="Why. The commit records it.")
+@if_needed_option
 @consent_options
 @result_file_option
 @output_options
@@ -37,6 +38,7 @@ def rewind(
     without: tuple[str, ...],
     source: str | None,
     reason: str,
+    if_needed: bool,
     consent: Consent,
     out: Output,
 ) -> int:
@@ -49,13 +51,17 @@ def rewind(
     from ..verbs.rewind import planned
 
     repository = target.open()
+    if if_needed and made_before("rewind", "rewind", reason, repository, out):
+        return Exit.NOTHING
     files = [path if source is None else (source, path) for path in without]
     found = planned(repository.context, to_version, files)
-    if not consent.given(_lines(found, _functions(repository)), out):
-        return unchanged("rewind", repository, consent, out, _fields(found))
+    lines = _lines(found, _functions(repository))
+    fields = {**_fields(found), "changes": lines}
+    if not consent.given(lines, out):
+        return unchanged("rewind", repository, consent, out, fields)
     made = repository.rewind(to_version, reason, files)
     out.result(
-        {**result_fields("rewind", Exit.DONE, repository), "versions": [made.version], **_fields(found)},
+        {**result_fields("rewind", Exit.DONE, repository), "versions": [made.version], **fields},
         [f"rewound to version {found.to_version} in version {made.version}: {reason}"],
     )
     return Exit.DONE

@@ -9,6 +9,7 @@ import click
 
 from ..counts import count_of, versions_of
 from .exits import Exit
+from .figures import figures
 from .options import Drive, Target, accept_options, drain_options, drive_options, target_options
 from .output import Output, committed, output_options, result_file_option
 from .progress import watched
@@ -82,11 +83,11 @@ def run(target: Target, drive: Drive, out: Output) -> int:
     from ..verbs.run import run as drain
 
     repository = target.open()
-    _report_earlier_tries(repository, out)
+    earlier = _report_earlier_tries(repository, out)
     started = time.monotonic()
     with watched(out, f"draining {target.reference} on {drive.engine}") as on_batch:
         done = drain(repository.context, None, drive.engine, drive.limits, on_batch)
-    return _finish("run", repository, done, time.monotonic() - started, out)
+    return _finish("run", repository, done, time.monotonic() - started, earlier, out)
 
 
 @click.command()
@@ -102,25 +103,30 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
     from ..verbs.run import sweep as fire
 
     repository = target.open()
-    _report_earlier_tries(repository, out)
+    earlier = _report_earlier_tries(repository, out)
     started = time.monotonic()
     with watched(out, f"sweeping {target.reference} on {drive.engine}") as on_batch:
         done = fire(repository.context, None, drive.engine, drive.limits, on_batch)
-    return _finish("sweep", repository, done, time.monotonic() - started, out)
+    return _finish("sweep", repository, done, time.monotonic() - started, earlier, out)
 
 
-def _report_earlier_tries(repository: Repository, out: Output) -> None:
-    """With `--json`, write an event that names the versions of earlier tries of this Airflow task, if there are any."""
+def _report_earlier_tries(repository: Repository, out: Output) -> list[int]:
+    """With `--json`, write an event that names the versions of earlier tries of this Airflow task, and return them."""
     from ..verbs.tries import earlier_tries
 
     earlier = earlier_tries(repository.context) if out.json else []
     if earlier:
         out.event("earlier", {"versions": earlier})
+    return earlier
 
 
-def _finish(verb: str, repository: Repository, done: Drained, seconds: float, out: Output) -> int:
+def _finish(verb: str, repository: Repository, done: Drained, seconds: float, earlier: list[int], out: Output) -> int:
     status = Exit.NOTHING if done.idle else Exit.DONE
-    out.result(result_fields(verb, status, repository, done), summary(verb, repository, done, seconds))
+    fields = result_fields(verb, status, repository, done)
+    out.result(
+        {**fields, **figures(repository, done, earlier)} if out.reports else fields,
+        summary(verb, repository, done, seconds),
+    )
     return status
 
 

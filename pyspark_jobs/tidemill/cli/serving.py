@@ -16,7 +16,7 @@ from ..errors import InvalidInput, StoreUnavailable, TidemillError
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 TIMEOUT_S = 60
-"""After this long a client that sends nothing is let go."""
+"""After this long the connection of a silent client is closed."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",

@@ -108,7 +108,9 @@ def folders_read(context: Context, head: Commit | None) -> dict[str, dict[str, A
     for name, source in context.job.sources.items():
         known = [*_former(head, name), before.get(name), *_recorded(head, name)]
         former = [place for place in dict.fromkeys(known) if place is not None and place != source.place]
-        found[name] = {"uri": source.place} | ({"former": former} if former else {})
+        chosen = source.intake.selection.recorded()
+        found[name] = {"uri": source.place}
+        found[name] |= ({"former": former} if former else {}) | ({"files": chosen} if chosen else {})
     return found
 
 

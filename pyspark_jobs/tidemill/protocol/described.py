@@ -53,11 +53,21 @@ class DescribedSink:
 
 
 @dataclass(frozen=True)
+class DescribedFiles:
+    """Which objects of a folder are files of the source, as far as it differs from the default."""
+
+    pattern: str | None = None
+    recursive: bool = False
+    after_ms: int | None = None
+
+
+@dataclass(frozen=True)
 class DescribedSource:
     """A source. `uri` is its folder, or None if it has none. `former` are folders that it had before."""
 
     uri: str | None
     former: list[str] = field(default_factory=list)
+    files: DescribedFiles = field(default_factory=DescribedFiles)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..protocol.records import Split
 from ..schema import TIMESTAMP
+from .listing import Selection
 
 if TYPE_CHECKING:
     from .parse import Misfit
@@ -106,6 +107,8 @@ class Intake:
     """What a file is that was overwritten with other bytes after it was read."""
     max_files: int | None = None
     max_bytes: int | None = None
+    selection: Selection = field(default_factory=Selection)
+    """Which objects of the folder are files of the source."""
 
 
 class Source(Protocol):

@@ -18,7 +18,7 @@ from ..names import ADDED
 from ..protocol.records import Split
 from ..schema import to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
-from ..store import Entry, ObjectMissing, Store, folder_store, folder_uri, relative_folder
+from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder
 from .contract import (
     ABANDON_PLAN,
     HIDDEN,
@@ -35,8 +35,9 @@ from .delimited import CsvOptions, Decoded, read_csv
 from .file_bytes import Content, Unreadable
 from .file_columns import FileColumns, metadata_of
 from .fingerprint import fingerprint
+from .folder import entries_of, open_folder
 from .json_lines import JsonOptions, read_json
-from .listing import is_data, ordered, partition_values
+from .listing import Selection, ordered, partition_values
 from .options import FORMATS, read_options
 from .parquet import read_parquet, row_group_ranges
 from .parse import Misfit, parse_texts
@@ -141,6 +142,7 @@ class Files:
             overwritten=self.overwritten,
             max_files=self.maxFilesPerTrigger,
             max_bytes=self.maxBytesPerTrigger,
+            selection=Selection(self.pathGlobFilter, self.recursiveFileLookup, self._after_ms),
         )
 
     @property
@@ -148,6 +150,12 @@ class Files:
         """The format, the mode and the options of the format."""
         options = {"csv": self._csv, "json": self._json}
         return {"format": self.format, "mode": self.mode, "options": options.get(self.format)}
+
+    @property
+    def _after_ms(self) -> int | None:
+        """The time after which a file must be modified."""
+        first = [self.start - 1] if isinstance(self.start, int) else []
+        return max([*first, *([] if self.modifiedAfter is None else [self.modifiedAfter])], default=None)
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self._given.items())
@@ -159,13 +167,14 @@ class Files:
         Raises `InvalidInput` if the folder is missing. The caller applies `start="latest"`, because that depends on
         when the repository was made.
         """
-        store, only = self._open(storage_options)
-        found = [entry for entry in self._entries(store, only, name) if self._wanted(entry)]
+        store, only = open_folder(self.path, storage_options)
+        selection = self.intake.selection
+        found = [entry for entry in self._entries(store, only, name) if selection.has(entry)]
         return [SourceFile(name, e.name, e.etag, e.size, e.modified_ms) for e in ordered(found, self.order)]
 
     def fingerprint(self, file: SourceFile, storage_options: Mapping[str, Any] | None = None) -> str | None:
         """Return a text that depends on the bytes of a file now, or None if it is gone or too large to be read."""
-        store, _ = self._open(storage_options)
+        store, _ = open_folder(self.path, storage_options)
         try:
             return fingerprint(Content(store, file.path, file.size), self.format)
         except (ObjectMissing, StoreUnavailable):
@@ -181,7 +190,7 @@ class Files:
 
         Every split records the etag and the size of the whole file, by which a changed file is recognised.
         """
-        store, _ = self._open(storage_options)
+        store, _ = open_folder(self.path, storage_options)
         made: list[Split] = []
         for file in files:
             whole = Split(file.source, file.path, file.etag, file.size, file.modified_ms)
@@ -200,7 +209,7 @@ class Files:
         The columns are those of the schema, `_metadata` if the context asks for it, and `_row`. Raises `InvalidInput`
         if the file is missing or has changed since it was planned, and with FAILFAST for the first unreadable row.
         """
-        store, _ = self._open(context.storage_options)
+        store, _ = open_folder(self.path, context.storage_options)
         try:
             content = Content(store, split.path, split.size)
             self._check_unchanged(store, split)
@@ -216,7 +225,7 @@ class Files:
         """Return the blocks of small text files, decoded together, or None if each must be read alone."""
         if self.format == "parquet" or self._json.multi_line:
             return None
-        store, _ = self._open(context.storage_options)
+        store, _ = open_folder(self.path, context.storage_options)
         try:
             contents = each(store, lambda split: self._loaded(store, split), splits)
             small = [self._small(store, *one, context) for one in zip(splits, contents, strict=True)]
@@ -287,37 +296,17 @@ class Files:
             else:
                 yield from read_json(stream, columns.in_file, self._json, time_zone, what)
 
-    def _open(self, storage_options: Mapping[str, Any] | None) -> tuple[Store, str | None]:
-        """Return the store of the folder, and the name of the file if `path` is a single local file."""
-        store = folder_store(self.path, storage_options)
-        inside = store.local_path("x")
-        folder = None if inside is None else os.path.dirname(inside)
-        if folder is not None and os.path.isfile(folder):
-            return folder_store(os.path.dirname(folder)), os.path.basename(folder)
-        return store, None
-
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
-        if only is not None:
-            entry = store.stat(only)
-            return [entry] if entry is not None else []
-        folder = store.local_path("x")
-        entries = list(store.list(""))
-        if entries or (folder is not None and os.path.isdir(os.path.dirname(folder))):
+        entries = entries_of(store, only)
+        if entries is not None:
             return entries
         hint = None
         if any(character in self.path for character in "*?[{"):
             hint = "give the folder as the path, and choose its files with pathGlobFilter"
         elif relative_folder(self.path) is not None:
             hint = f"relative paths resolve against the working directory of the process, which is {os.getcwd()}"
-        missing = "no such folder" if folder is not None else "no object has this prefix"
+        missing = "no such folder" if store.local_path("x") is not None else "no object has this prefix"
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
-
-    def _wanted(self, entry: Entry) -> bool:
-        if self.modifiedAfter is not None and entry.modified_ms <= self.modifiedAfter:
-            return False
-        if isinstance(self.start, int) and entry.modified_ms < self.start:
-            return False
-        return is_data(entry.name, self.recursiveFileLookup, self.pathGlobFilter)
 
     def _check_unchanged(self, store: Store, split: Split) -> None:
         entry = store.stat(split.path)

@@ -88,8 +88,8 @@ def compare(
     fresh: list[SourceFile] = []
     touched: list[SourceFile] = []
     changed: list[tuple[SourceFile, Known]] = []
-    unlike = _unlike(ledger, files)
-    for file, known in zip(unlike, look_up(ledger, unlike), strict=True):
+    others = unlike(ledger, files)
+    for file, known in zip(others, look_up(ledger, others), strict=True):
         if known is None:
             fresh.append(file)
         elif _is_touched(file, known, fingerprint):
@@ -103,7 +103,7 @@ def compare(
     return Compared(fresh, touched)
 
 
-def _unlike(ledger: _native.StateMap, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+def unlike(ledger: _native.StateMap, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
     """Return the files that the ledger lacks or has with another ETag, in their order. Of many files these are few."""
     if not files or not len(ledger):
         return files

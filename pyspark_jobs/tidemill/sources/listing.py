@@ -7,7 +7,9 @@ a partition folder such as `_a=1`. Neither is a file whose name says that it is 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 from ..store import Entry
@@ -17,6 +19,34 @@ UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".t
 
 The last one is that of the empty objects with which Hadoop marks folders on S3."""
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which objects of a folder a source reads: those with names of data that match `pattern`.
+
+    Files in subfolders only if `recursive`, and files that were modified after `after_ms`, if it is given.
+    """
+
+    pattern: str | None = None
+    recursive: bool = False
+    after_ms: int | None = None
+
+    def has(self, entry: Entry) -> bool:
+        """Return whether an object is a file of the source."""
+        if self.after_ms is not None and entry.modified_ms <= self.after_ms:
+            return False
+        return is_data(entry.name, self.recursive, self.pattern)
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what commits record of it: the rules that are not the defaults."""
+        default = Selection()
+        return {name: value for name, value in vars(self).items() if value != getattr(default, name)}
+
+    @staticmethod
+    def of(recorded: Mapping[str, Any]) -> Selection:
+        """Return what a commit recorded of it. Unknown rules, which a newer writer added, are left out."""
+        return Selection(**{name: recorded[name] for name in vars(Selection()) if name in recorded})
 
 
 def is_data(name: str, recursive: bool, pattern: str | None) -> bool:

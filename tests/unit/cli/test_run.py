@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -145,9 +146,16 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
     assert [(one["event"], one["version"], one["numInputRows"]) for one in batches] == [
         ("progress", 0, 3), ("progress", 1, 2)
     ]  # fmt: skip
+    (due,) = result["next_deadline"].values()
+    assert due > datetime.now(UTC).isoformat()
     assert result == {
         "event": "result", "verb": "run", "status": "done", "versions": [0, 1], "already_committed": [],
-        "published": [0, 1], "head": 1,
+        "published": [0, 1], "head": 1, "pipeline": "words", "branch": "main", "watermarks": {}, "idle_ms": None,
+        "next_deadline": {"batch": due},
+        "sinks": {
+            "times": {"first_version": 0, "last_version": 1, "rows": 4, "path": str(home / "out")},
+            "track": {"first_version": 0, "last_version": 1, "rows": 4, "path": None},
+        },
     }  # fmt: skip
     assert objects((home / "result.json").read_text()) == [result]
     status, out, _ = call("run", "--json", "--result-file", str(home / "result.json"))

@@ -30,6 +30,15 @@ def done() -> int:
     return 0
 
 
+def changed() -> int:
+    """Commits version 5, which has rows for one of two sinks."""
+    progress(5)
+    say("result", verb=sys.argv[1], status="done", versions=[5], already_committed=[], published=[5], head=5,
+        pipeline="shop", branch="main", watermarks={"source": "2026-01-05T00:00:00.000Z"}, next_deadline={},
+        sinks={"orders": {"first_version": 5, "last_version": 5, "rows": 7, "path": "/data/orders"}})  # fmt: skip
+    return 0
+
+
 def nothing() -> int:
     say("result", verb=sys.argv[1], status="nothing", versions=[], already_committed=[], published=[], head=5)
     return 3
@@ -141,6 +150,7 @@ def echo() -> int:
 
 BEHAVIOURS: dict[str, Callable[[], int]] = {
     "done": done,
+    "changed": changed,
     "nothing": nothing,
     "already": already,
     "fenced": lambda: error("Fenced", "commit 5 of `flights` is another batch\nhint: look at who commits", 4),

@@ -1,0 +1,131 @@
+"""The tasks of `NAME__correct`: say what a correction would do, ask, and make it.
+
+INVARIANT: nothing is corrected that a dry run of the same DAG run has not accepted, and not without the consent that
+the form asks for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from .checks import seconds_of
+from .command import Command, Outcome
+from .correction_form import ALL_FIELDS, FIELDS, fault_of, markdown
+from .corrections import CorrectionOperator, lines_of
+from .form import Form
+from .options import CARRY_OUT, Correct
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+NEVER, AT_ONCE, AFTER_APPROVAL = CARRY_OUT
+_REASON = (
+    "{% set user = (ti.xcom_pull(task_ids='approve') or {}).get('responded_by_user') %}"
+    "{{ params.reason }}{% if user %}; approved by {{ user.name }}{% endif %}"
+)
+
+
+def correct_fields(form: Form, correct: Correct) -> dict[str, Any]:
+    """Add the fields of the form, and return the template of each value."""
+    return {
+        "correction": form.required_choice("correction", tuple(FIELDS), "What to do."),
+        "reason": form.required_text("reason", "Why. The commit records it."),
+        "to_version": form.text("to_version", None, "rewind: the version or tag to go back to."),
+        "without": form.lines("without", "rewind: files that are not read again, one a line."),
+        "file": form.text("file", None, "skip: the file, below the folder of its source."),
+        "source": form.text("source", None, "rewind, skip: the source, if several have such a file."),
+        "watermark": form.text("watermark", None, "reset: the new time of all watermarks, or `NAME=TIME`."),
+        "batch_time": form.text("batch_time", None, "reset: the new batch time."),
+        "carry_out": form.choice("carry_out", correct.carry_out, CARRY_OUT, "When the correction is made."),
+    }
+
+
+def correct_tasks(fields: Mapping[str, Any], correct: Correct, arguments: Mapping[str, Any]) -> None:
+    """Create the tasks in the DAG at hand. `fields` are the templates that `correct_fields` returned."""
+    given = {name: value for name, value in fields.items() if name not in ("carry_out", "reason")}
+    preview = Correction(task_id="preview", report_only=True, reason=fields["reason"], **given, **arguments)
+    approve = Consent(
+        task_id="approve",
+        subject="Make this correction ({{ params.correction }})?",
+        body="{{ ti.xcom_pull(task_ids='preview')['markdown'] }}",
+        carry_out=fields["carry_out"],
+        defaults=ApprovalOperator.REJECT,
+        response_timeout=timedelta(seconds=seconds_of("response_timeout", correct.response_timeout) or 0) or None,
+        assigned_users=correct.assigned_users,
+        retries=1,
+    )
+    preview >> approve >> Correction(task_id="correct", reason=_REASON, **given, **arguments)
+
+
+class Correction(CorrectionOperator):
+    """Makes the correction that `correction` names, with the fields that belong to it. Any other field is refused."""
+
+    verb = "correct"
+    template_fields = (*CorrectionOperator.template_fields, "correction", *ALL_FIELDS)
+
+    def __init__(
+        self,
+        *,
+        correction: str,
+        to_version: str | int | None = None,
+        without: str | Sequence[str] | None = None,
+        file: str | None = None,
+        source: str | None = None,
+        watermark: str | None = None,
+        batch_time: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.correction = correction
+        self.to_version = to_version
+        self.without = without
+        self.file = file
+        self.source = source
+        self.watermark = watermark
+        self.batch_time = batch_time
+
+    def _command(self, context: Context) -> Command:
+        problem = fault_of(self.correction, {name: getattr(self, name) for name in ALL_FIELDS})
+        if problem is not None:
+            raise AirflowFailException(problem)
+        return dataclasses.replace(super()._command(context), verb=self.correction)
+
+    def _options(self, context: Context) -> dict[str, Any]:
+        found = super()._options(context)
+        values = {name: getattr(self, name) for name in FIELDS[self.correction]}
+        if self.correction == "rewind":
+            values = {"to": values["to_version"], "without": lines_of(values["without"]), "source": values["source"]}
+        return {**found, **{name: value for name, value in values.items() if name != "file"}}
+
+    def _operands(self, context: Context) -> Sequence[str]:
+        del context
+        return (str(self.file).strip(),) if self.correction == "skip" else ()
+
+    def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
+        found = dict(super()._returned(outcome))
+        return {**found, "markdown": markdown(self.correction, found)}
+
+
+class Consent(ApprovalOperator):
+    """Decides on a correction as the form says: never, at once, or by asking. It skips it, or lets it follow."""
+
+    template_fields = (*ApprovalOperator.template_fields, "carry_out")
+
+    def __init__(self, *, carry_out: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.carry_out = carry_out
+
+    def execute(self, context: Context) -> Any:
+        """Ask, unless the form has decided."""
+        if self.carry_out == AFTER_APPROVAL:
+            return super().execute(context)
+        if self.carry_out == NEVER:
+            self.log.info("tidemill: nothing is corrected, because the form says `never`")
+            self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
+        return None

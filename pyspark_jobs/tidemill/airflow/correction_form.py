@@ -1,0 +1,49 @@
+"""A correction as a form: the fields that belong to it, what is wrong with them, and its page in Airflow. Pure.
+
+INVARIANT: a field that is filled in is used or refused, never ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .checks import is_absent
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "rewind": ("to_version", "without", "source"),
+    "skip": ("file", "source"),
+    "replan": (),
+    "reset": ("watermark", "batch_time"),
+}
+"""By correction: the fields of the form that it uses."""
+ALL_FIELDS = tuple(dict.fromkeys(name for names in FIELDS.values() for name in names))
+_NEEDED = {"rewind": ("to_version",), "skip": ("file",), "replan": (), "reset": ("watermark", "batch_time")}
+"""By correction: the fields of which one must be filled in."""
+
+
+def fault_of(correction: str, values: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with a form, or None.
+
+    >>> fault_of("skip", {"file": None, "source": None})
+    'skip needs `file`'
+    >>> fault_of("replan", {"file": "a.csv"})
+    '`file` is not a field of replan, but of skip'
+    """
+    if correction not in FIELDS:
+        return f"unknown correction `{correction}`: expected one of {', '.join(FIELDS)}"
+    filled = [name for name, value in values.items() if not is_absent(value)]
+    for name in filled:
+        if name not in FIELDS[correction]:
+            theirs = [one for one, names in FIELDS.items() if name in names]
+            return f"`{name}` is not a field of {correction}, but of {' and '.join(theirs)}"
+    needed = _NEEDED[correction]
+    if needed and not set(needed) & set(filled):
+        return f"{correction} needs {' or '.join(f'`{name}`' for name in needed)}"
+    return None
+
+
+def markdown(correction: str, result: Mapping[str, Any]) -> str:
+    """Return what a correction does as a page: its lines as they are, so that names in them add no markup."""
+    lines = [str(line).replace("```", "'''") for line in result.get("changes") or ()]
+    return "\n".join([f"`{correction}` after version {result.get('head')}:", "", "```text", *lines, "```"])

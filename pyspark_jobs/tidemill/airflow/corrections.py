@@ -1,0 +1,199 @@
+"""The operators of corrections and of verify: rewind, skip, replan, reset, verify.
+
+INVARIANT: every task may be retried and cleared. A correction that an earlier try made, with the same reason, is not
+made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from ..counts import count_of, versions_of
+from .command import Exit, Outcome
+from .verb import VerbOperator, fields_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+MOST_PROBLEMS = 20
+"""How many problems an exception names. The log has all of them."""
+
+
+class CorrectionOperator(VerbOperator):
+    """Runs a verb that makes one commit with a reason."""
+
+    final_kinds = frozenset(("InvalidInput", "CorruptState"))
+    """If another run commits first (`Fenced`), nothing has changed, so the task is retried."""
+    options: ClassVar[tuple[str, ...]] = ("branch", "reason")
+    template_fields = (*VerbOperator.template_fields, "reason", "report_only")
+
+    def __init__(
+        self, *, reason: str, report_only: str | bool = False, multiple_outputs: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        self.reason = reason
+        self.report_only = report_only
+
+    @property
+    def _is_dry(self) -> bool:
+        return self.report_only in (True, "True", "true")
+
+    def _options(self, context: Context) -> dict[str, Any]:
+        how = {"dry_run": True} if self._is_dry else {"if_needed": True, "yes": True}
+        return {**super()._options(context), **how}
+
+    def _summary(self, outcome: Outcome) -> list[str]:
+        done = outcome.result or {}
+        if done.get("already_committed"):
+            return [f"tidemill: an earlier try made this correction, in {versions_of(done['already_committed'])}"]
+        made = "nothing is changed yet" if self._is_dry else f"corrected in {versions_of(done.get('versions') or [])}"
+        return [f"tidemill: {made}", *(f"tidemill: {line}" for line in done.get("changes") or ())]
+
+    def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
+        return fields_of(outcome)
+
+
+class TidemillRewindOperator(CorrectionOperator):
+    """Run `tidemill rewind` as a task: go back to an earlier version, by a commit.
+
+    - `to_version`: a version or a tag.
+    - `without`: files that are not read again, as a list, or as text with one file a line. Default: none.
+    - `source`: the source of these files. Needed only if several sources have them.
+    - `reason`: why. The commit records it.
+    - `report_only`: say what would be done, and do nothing.
+
+    The other arguments are those of `TidemillRunOperator`, without an engine. Returns (as XCom) the command's result:
+    `versions`, `already_committed`, `changes` (in words), `undone`, `waiting`, `withdraws`, ….
+    """
+
+    verb = "rewind"
+    template_fields = (*CorrectionOperator.template_fields, "to_version", "without", "source")
+
+    def __init__(
+        self,
+        *,
+        to_version: str | int,
+        without: str | Sequence[str] | None = None,
+        source: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.to_version = to_version
+        self.without = without
+        self.source = source
+
+    def _options(self, context: Context) -> dict[str, Any]:
+        files = {"without": lines_of(self.without), "source": self.source}
+        return {**super()._options(context), "to": self.to_version, **files}
+
+
+class TidemillSkipOperator(CorrectionOperator):
+    """Run `tidemill skip` as a task: take a file out of the input, which waits or stands in a plan that cannot run.
+
+    - `file`: its path below the folder of its source.
+    - `source`: its source. Needed only if several sources have this file.
+    - `reason`, `report_only`: as in `TidemillRewindOperator`.
+
+    Returns (as XCom) the command's result: `versions`, `already_committed` and `changes` (in words).
+    """
+
+    verb = "skip"
+    options = (*CorrectionOperator.options, "source")
+    template_fields = (*CorrectionOperator.template_fields, "file", "source")
+
+    def __init__(self, *, file: str, source: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.file = file
+        self.source = source
+
+    def _operands(self, context: Context) -> Sequence[str]:
+        del context
+        return (self.file,)
+
+
+class TidemillReplanOperator(CorrectionOperator):
+    """Run `tidemill replan` as a task: abandon a plan that cannot run. The next run plans the files that are there.
+
+    `reason`, `report_only` and the result are as in `TidemillSkipOperator`.
+    """
+
+    verb = "replan"
+
+
+class TidemillResetOperator(CorrectionOperator):
+    """Run `tidemill reset` as a task: set watermarks or the batch time to another value.
+
+    - `watermark`: the new time of all watermarks, in ISO 8601 or ms since 1970, or a list with `NAME=TIME`.
+    - `batch_time`: the new batch time.
+    - `reason`, `report_only` and the result: as in `TidemillSkipOperator`.
+    """
+
+    verb = "reset"
+    options = (*CorrectionOperator.options, "watermark", "batch_time")
+    template_fields = (*CorrectionOperator.template_fields, "watermark", "batch_time")
+
+    def __init__(
+        self,
+        *,
+        watermark: str | int | Sequence[str] | None = None,
+        batch_time: str | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.watermark = watermark
+        self.batch_time = batch_time
+
+
+class TidemillVerifyOperator(VerbOperator):
+    """Run `tidemill verify` as a task: fail without a retry if anything that the repository holds is damaged.
+
+    - `deep`: also read every byte, and count the rows of the newest state.
+    - `forgotten`: also look for keys that `forget` removed.
+
+    It changes nothing. The other arguments are those of `TidemillRunOperator`, without an engine. Returns (as XCom) the
+    counts of the command's result: `commits`, `objects`, `bytes`, `published`, `unnamed`, `deep`, ….
+    """
+
+    verb = "verify"
+    options = ("branch", "deep", "forgotten")
+    template_fields = (*VerbOperator.template_fields, *options[1:])
+    accepted = (Exit.DONE, Exit.FAILED)
+
+    def __init__(
+        self, *, deep: str | bool = False, forgotten: str | bool = False, multiple_outputs: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        self.deep = deep
+        self.forgotten = forgotten
+
+    def _summary(self, outcome: Outcome) -> list[str]:
+        found = outcome.result or {}
+        checked = f"{count_of(found['commits'], 'commit')} and {count_of(found['objects'], 'object')}"
+        problems = [f"tidemill: {line}" for one in found["problems"] for line in _problem(one)]
+        return [f"tidemill: checked {checked}: {count_of(len(found['problems']), 'problem')}", *problems]
+
+    def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
+        found = outcome.result or {}
+        if found["problems"]:
+            lines = [line for one in found["problems"][:MOST_PROBLEMS] for line in _problem(one)]
+            raise AirflowFailException(
+                "\n".join([f"{count_of(len(found['problems']), 'problem')}: {lines[0]}", *lines[1:]])
+            )
+        return fields_of(outcome)
+
+
+def _problem(one: Mapping[str, str]) -> list[str]:
+    return [f"{one['object']}: {one['what']}", f"  affects: {one['affects']}", f"  hint: {one['hint']}"]
+
+
+def lines_of(files: str | Sequence[str] | None) -> list[str]:
+    """Return the files of a list, or of text with one file a line.
+
+    >>> lines_of("a.csv\\n b.csv \\n"), lines_of(["a.csv"]), lines_of("None")
+    (['a.csv', 'b.csv'], ['a.csv'], [])
+    """
+    given = files.splitlines() if isinstance(files, str) else [str(file) for file in files or ()]
+    return [file.strip() for file in given if file.strip() not in ("", "None")]

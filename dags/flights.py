@@ -1,5 +1,5 @@
-"""The demo's pipeline as three DAGs: `flights` every 5 minutes, `flights__sweep` at each deadline, and
-`flights__maintain` once a day.
+"""The demo's pipeline as DAGs: `flights` every 5 minutes, `flights__sweep` at each deadline, `flights__maintain` once a
+day, and two that you trigger, `flights__replay` and `flights__correct`.
 
 They resume where `tidemill demo` stopped, so run `tidemill demo --days 60 --max-batches 4` first. Three environment
 variables override the defaults:

@@ -46,7 +46,7 @@ launch = Launch(
 for name, limit in (("retail", timedelta(days=1)), ("hasty", timedelta(seconds=4))):
     tidemill_dags(
         "pipelines/retail.py:p", root="s3://lake/tidemill", schedule=None, name=name, sweep=False, maintain=False,
-        replay=False,
+        replay=False, correct=False,
         launch=launch, dag_args={{"default_args": {{"retries": 0}}, "dagrun_timeout": limit}},
     )
 """
@@ -54,7 +54,8 @@ for name, limit in (("retail", timedelta(days=1)), ("hasty", timedelta(seconds=4
 HOLD = """
 from tidemill.airflow import tidemill_dags
 tidemill_dags(
-    {reference!r}, root={root!r}, schedule=None, sweep=False, maintain=False, replay=False, engine={engine!r},
+    {reference!r}, root={root!r}, schedule=None, sweep=False, maintain=False, replay=False,
+    correct=False, engine={engine!r},
     dag_args={{"default_args": {{"retries": 0}}}},
 )
 """
@@ -89,8 +90,25 @@ from airflow.sdk import Asset
 from tidemill.airflow import Sweep, tidemill_dags
 tidemill_dags(
     {reference!r}, root={root!r}, schedule=None, sweep=Sweep(schedule=[Asset("go")]), maintain=False, replay=False,
-    engine="local",
+    correct=False, engine="local",
     dag_args={{"default_args": {{"retries": 0}}}},
+)
+"""
+
+ARRIVALS = """
+from pathlib import Path
+import tidemill as tm
+
+p = tm.Pipeline("arrivals")
+rows = p.read(tm.Files(str(Path(__file__).parent / "arrive"), format="csv", header=True, schema="k int, v int"))
+rows.groupBy("k").agg(n=tm.count(), name="n")
+"""
+
+WATCH = """
+from tidemill.airflow import Watch, tidemill_dags
+tidemill_dags(
+    {reference!r}, root={root!r}, schedule="@yearly", watch=Watch(poll=1), sweep=False, maintain=False, replay=False,
+    correct=False, engine="local", dag_args={{"default_args": {{"retries": 0}}}},
 )
 """
 
@@ -122,6 +140,8 @@ class Servers:
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "2",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+            "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
         }
         self.processes: list[subprocess.Popen[bytes]] = []
         self.token = ""
@@ -133,18 +153,27 @@ class Servers:
             ["dag-processor"],
             ["triggerer"],
         ):
-            with open(self.home / f"{command[0]}.log", "wb") as log:
-                self.processes.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", "airflow", *command],
-                        env={**os.environ, **self.env},
-                        cwd=self.home,
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                        start_new_session=True,
-                    )
-                )
+            self.processes.append(self._start(command))
+
+    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with open(self.home / f"{command[0]}.log", "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "airflow", *command],
+                env={**os.environ, **self.env},
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def replace_triggerer(self, meanwhile: Callable[[], None]) -> None:
+        """Kill the triggerer, and start another one, which takes over its triggers."""
+        killed = self.processes.pop()
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+        meanwhile()
+        self.processes.append(self._start(["triggerer"]))
 
     def stop(self) -> None:
         """Each by its own process id; then what is left of each session that we made."""
@@ -185,7 +214,7 @@ class Servers:
                 health[name]["status"] == "healthy"
                 for name in ("scheduler", "dag_processor", "metadatabase", "triggerer")
             )
-            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 7
+            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 8
         except OSError:
             return False
 
@@ -225,7 +254,14 @@ def servers(
     (home / "dags" / "after_dag.py").write_text(AFTER)
     (home / "dags" / "random.py").write_text("raise SystemExit('a DAG file was imported in place of a module')")
     (home / "silent.py").write_text(SILENT)
-    for name, engine, dag in (("hold", "spark", HOLD), ("words", "local", HOLD), ("silent", "local", SWEEP)):
+    (home / "arrivals.py").write_text(ARRIVALS)
+    (home / "arrive").mkdir()
+    for name, engine, dag in (
+        ("hold", "spark", HOLD),
+        ("words", "local", HOLD),
+        ("silent", "local", SWEEP),
+        ("arrivals", "local", WATCH),
+    ):
         reference, root = f"{home}/{name}.py:p", f"{home}/root"
         (home / "dags" / f"{name}_dag.py").write_text(dag.format(reference=reference, root=root, engine=engine))
         subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
@@ -377,3 +413,43 @@ def test_sweep_waits_without_a_slot_and_fires_at_the_deadline(servers: Servers, 
     assert (fired.version, fired.kind) == (armed.version + 1, "sweep")
     assert fired.batch_time_ms > armed.next_deadline["batch"]
     assert fired.airflow["dag_id"] == "silent__sweep"
+
+
+def test_new_files_start_one_run_and_another_triggerer_goes_on(servers: Servers, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    repository = tm.open(load(f"{servers.home}/arrivals.py:p"), f"{servers.home}/root")
+
+    def watchers() -> list[int]:
+        with sqlite3.connect(f"file:{servers.home}/airflow.db?mode=ro", uri=True, timeout=30) as database:
+            return [
+                number for (number,) in database.execute("SELECT id FROM trigger WHERE classpath LIKE '%NewFiles%'")
+            ]
+
+    def add(name: str) -> None:
+        (servers.home / "arrive" / f".{name}").write_text("k,v\n1,1\n")
+        os.rename(servers.home / "arrive" / f".{name}", servers.home / "arrive" / name)
+
+    def committed(runs: int) -> bool:
+        states = [one["state"] for one in servers.runs("arrivals")]
+        head = repository.head
+        return head is not None and head.version == runs - 1 and states == ["success"] * runs
+
+    wait_for(lambda: len(watchers()) == 1, "Airflow watches")
+    (watcher,) = watchers()
+    add("a.csv")
+    wait_for(lambda: committed(1), "the file starts a run, which commits it")
+    (run,) = servers.runs("arrivals")
+    assert run["run_type"] == "asset_triggered"
+    (event,) = servers.call("GET", f"/api/v2/dags/arrivals/dagRuns/{run['dag_run_id']}/upstreamAssetEvents")[
+        "asset_events"
+    ]
+    assert event["uri"] == "tidemill://arrivals/_new-files"
+    assert event["extra"]["payload"] == {"pipeline": "arrivals", "branch": "main", "files": 1, "sources": {"source": 1}}
+
+    servers.replace_triggerer(lambda: add("b.csv"))
+    wait_for(lambda: committed(2), "another triggerer sees what came meanwhile")
+    add("c.csv")
+    wait_for(lambda: committed(3), "and goes on")
+    time.sleep(5)
+    assert committed(3), "no file starts a second run"
+    assert watchers() == [watcher], "a parse of the DAG file leaves the trigger as it is"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..sources.contract import SourceFile
 
 MOST = 1_000
-"""So many files, the newest ones, are told apart."""
+"""So many files, the newest ones, have a mark of their own."""
 _BYTES = 8
 
 

@@ -1,8 +1,9 @@
-// Puts a report into an element: `TidemillReport.render(element, data, ask)`. If there is `ask`, the user can look up a
-// key, which calls `ask(operator, key)`.
+// Puts a report into an element: `TidemillReport.render(element, data, ask, theme, back)`. If there is `ask`, the user can
+// look up a key, which calls `ask(operator, key)`. `theme` is "light" or "dark"; without it, the system's colours and a
+// button to change them. `back` is called by a button. Returns `setTheme(theme)`.
 
-function render(element, data, ask) {
-  const root = h("div", { class: "tidemill-report" });
+function render(element, data, ask, theme, back) {
+  const root = h("div", { class: "tidemill-report", "data-theme": theme || null });
   const sync = chartGroup("tidemill");
   const panel = h("div", { class: "panel", "aria-live": "polite" });
   const graph = data.commits.length ? commitGraph(data, (points) => panel.replaceChildren(...[details(data, points)].flat())) : null;
@@ -14,7 +15,7 @@ function render(element, data, ask) {
   const corrections = [...data.commits].reverse().filter((one) => !KINDS_OF_PLANS.includes(one.kind));
   const hidden = data.branches.filter((one) => !one.shown).length;
   root.append(
-    header(data, root, sync),
+    header(data, root, sync, theme, back),
     data.problems.length ? h("div", { class: "problems", role: "alert" }, h("h2", null, "Problems"),
       h("ul", null, data.problems.map((text) => h("li", null, text)))) : "",
     facts(data));
@@ -48,9 +49,13 @@ function render(element, data, ask) {
   sync.start(root);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sync.redraw);
   if (graph) graph.start();
+  return { setTheme: (name) => {
+    root.dataset.theme = name;
+    sync.redraw();
+  } };
 }
 
-function header(data, root, sync) {
+function header(data, root, sync, theme, back) {
   const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const button = h("button", { type: "button", class: "theme", onclick: () => {
     root.dataset.theme = isDark() ? "light" : "dark";
@@ -65,7 +70,8 @@ function header(data, root, sync) {
       h("p", { class: "where" }, data.uri),
       h("p", { class: "where" }, `Made ${timeText(data.made_ms)} UTC`,
         data.kept_from > 0 ? `; versions from ${data.kept_from} on are kept` : "")),
-    button);
+    back ? h("button", { type: "button", class: "back", onclick: back }, "All pipelines") : null,
+    theme ? null : button);
 }
 
 function keyItem(shape, text) {
@@ -80,4 +86,4 @@ function keyItem(shape, text) {
   return h("span", { class: "item" }, svg("svg", { class: `graph node color0${shape === "grey" ? " undone" : ""}`, width, height: 16, "aria-hidden": "true" }, inside), text);
 }
 
-globalThis.TidemillReport = { render };
+globalThis.TidemillReport = { render, h, table, count, countOf, bytesText, spanText, timeText };

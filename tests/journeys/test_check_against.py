@@ -152,7 +152,7 @@ def test_the_command_line(place: Place, capfd: pytest.CaptureFixture[str]) -> No
     text = capfd.readouterr().out
     most = max(place.sums().items(), key=lambda one: one[1])
     assert text.splitlines() == [
-        "compatible, compared with version 2 of branch `fix`",
+        "code: compatible, compared with version 2 of branch `fix`",
         "main@2 → fix@2",
         "operator `sums`: 3 of 3 keys differ: 0 added, 0 removed, 3 changed",
         f"  largest change of `n`: {most[1]} → {2 * most[1]} for k {most[0]}",

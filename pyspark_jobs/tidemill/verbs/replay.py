@@ -13,7 +13,7 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.drain import EngineOf, Limits, OnProgress
-from ..driver.inputs import Files, Inputs
+from ..driver.inputs import Files, Inputs, RecordedFile
 from ..driver.outlook import Outlook
 from ..driver.replaying import Replay
 from ..driver.steps import Steps
@@ -34,6 +34,8 @@ class ReplayReport:
     """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
 
     `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
+    `left_out`: files that are gone, which these versions were carried out without. `changed`: files that were read with
+    what they have now, which is not what the version had read. Both are empty unless `files` is "current".
     """
 
     branch: str
@@ -41,6 +43,8 @@ class ReplayReport:
     versions: list[int]
     left: int
     operators: list[str] | None = None
+    left_out: list[RecordedFile] = field(default_factory=list)
+    changed: list[RecordedFile] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -89,7 +93,16 @@ def replay(
             break  # a limit was reached
     left = work.left(ours.head(), work.steps(), end)
     operators = None if part is None else sorted(part.chosen)
-    return ReplayReport(name, work.replayed, work.done.versions, len(left), operators, work.done.progress)
+    return ReplayReport(
+        branch=name,
+        replayed=work.replayed,
+        versions=work.done.versions,
+        left=len(left),
+        operators=operators,
+        left_out=work.left_out,
+        changed=work.changed,
+        progress=work.done.progress,
+    )
 
 
 def _range(context: Context, asked: Asked) -> tuple[int, int | None]:

@@ -12,7 +12,7 @@ from ..counts import count_of, versions_of
 from .exits import Exit
 from .options import Target, target_options
 from .output import Output, output_options, result_file_option
-from .run import result_fields
+from .run import fields_at
 
 if TYPE_CHECKING:
     from ..protocol.compatible import Difference
@@ -52,8 +52,9 @@ def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
 
     context = repository.context
     is_there = context.refs_log.read() is not None
+    head = repository.head if is_there else None
     fields = {
-        **(result_fields("check", Exit.DONE, repository) if is_there else {"verb": "check", "head": -1}),
+        **fields_at("check", Exit.DONE, -1 if head is None else head.version),
         "branch": branch_name(context, context.branch) if is_there else context.branch,
         **dataclasses.asdict(found),
     }

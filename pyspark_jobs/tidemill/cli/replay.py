@@ -170,8 +170,9 @@ def _lines(found: Promotion, declared: Collection[str]) -> Iterator[str]:
     if found.replaced:
         yield f"replaced: {versions_of(found.replaced)}"
     if found.empty:
-        what = f"{versions_of(found.empty)} ({count_of(len(found.empty), 'version')}) will be empty"
-        yield f"{what}: rows of the branch have these numbers as `_batch_id`"
+        what = f"{count_of(len(found.empty), 'empty version')} {'is' if len(found.empty) == 1 else 'are'} committed"
+        why = "because rows of the branch have these numbers as `_batch_id`"
+        yield f"first, {what} ({versions_of(found.empty)}), {why}"
     for sink, those in found.withdraws.items():
         lacks = "" if sink in declared else ", which this code does not have"
         yield f"sink `{sink}`{lacks}: what was published of {versions_of(those)} is withdrawn"

@@ -22,8 +22,8 @@ Write = Callable[[Any], Any]
 class Shop:
     """Counts by key over three files, one in a batch. `old` is the folder of the first code's sink."""
 
-    def __init__(self, folder: Path, name: str = "root", **options: Any) -> None:
-        self.folder, self.name, self.options = folder, name, options
+    def __init__(self, folder: Path, name: str = "root") -> None:
+        self.folder, self.name = folder, name
         (folder / "in").mkdir(exist_ok=True)
 
     def arrive(self, *names: str) -> None:
@@ -34,7 +34,7 @@ class Shop:
         p = tm.Pipeline("shop")
         rows = p.read(tm.Files(str(self.folder / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
         write(rows.groupBy("k").agg(n=tm.count(), name="counts"))
-        return tm.open(p, root=str(self.folder / self.name), **self.options)
+        return tm.open(p, root=str(self.folder / self.name))
 
     def json(self, place: str, name: str | None = None) -> Write:
         return lambda counts: counts.write(tm.Json(str(self.folder / place)), **({"name": name} if name else {}))
@@ -110,6 +110,21 @@ def test_a_withdrawal_that_died_is_completed_by_the_next_run_of_the_new_code(sho
     assert run(shop.open(shop.json("new", "better"))) == [4]
     assert shop.rows("old") == [] and shop.rows("new")[:6] == ALL
     assert shop.open(shop.json("new", "better")).publish() == []
+
+
+def test_files_that_a_stalled_process_copies_after_the_promotion_are_deleted(shop: Shop) -> None:
+    before = {path: path.read_bytes() for path in (shop.folder / "old").glob("*.json")}
+    after = shop.open(shop.json("new", "better"))
+    after.replay(1, into="fix", engine="local")
+    after.promote("fix")
+    for path, data in before.items():
+        path.write_bytes(data)
+    assert run(shop.open(shop.json("new", "better"))) == []
+    assert shop.rows("old") == ALL[:2]
+    for path, data in before.items():
+        path.write_bytes(data)
+    strays = shop.open(shop.json("new", "better")).maintain().strays
+    assert (list(strays), len(strays["counts"])) == (["counts"], 2)
 
 
 def test_files_are_deleted_where_they_were_published_if_the_folder_was_renamed_since(shop: Shop) -> None:

@@ -15,6 +15,7 @@ from ..counts import count_of, versions_of
 from ..errors import InvalidInput
 from ..protocol.history import is_shown, last_forget
 from ..protocol.records import Commit, Published, VersionOf
+from ..sinks import plain_sink
 from ..sinks.contract import Identity, Publication, Sink
 from ..sinks.foreach import ForeachBatch
 from .context import Context
@@ -142,17 +143,27 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     found: dict[str, list[str]] = {}
     if head is None or not context.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
         return found
-    for name, output in context.job.outputs.items():
-        if output.sink is None or not output.sink.path:
-            continue
-        place = place_of(context, output)
-        present = output.sink.present(place, after=since - 1)
+    for name, sink, place in _with_places(context, head):
+        present = sink.present(place, after=since - 1)
         strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version, name))
         if strays:
             LOG.warning(
                 "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",
                 name, count_of(len(strays), "file"), strays[0],
             )  # fmt: skip
-            output.sink.withdraw(place, strays)
+            sink.withdraw(place, strays)
             found[name] = strays
     return found
+
+
+def _with_places(context: Context, head: Commit) -> Iterator[tuple[str, Sink, Publication]]:
+    """Yield the sinks that have a place: those of the code, and others that were withdrawn from recently."""
+    for name, output in context.job.outputs.items():
+        if output.sink is not None and output.sink.path:
+            yield name, output.sink, place_of(context, output)
+    for by in [last + 1 for _, last in head.replaced if head.version - last <= SUSPECT_VERSIONS]:
+        for name in context.log.commit(by).withdraws:
+            record = read_record(context, VersionOf(context.branch, by), name)
+            sink = None if record is None else plain_sink(record.kind, record.uri)
+            if sink is not None and context.declared_sink(name) is None:
+                yield name, sink, _place(context, name)

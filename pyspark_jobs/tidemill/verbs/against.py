@@ -17,7 +17,7 @@ import pyarrow.types as pt
 from ..driver.context import Context
 from ..driver.inputs import RecordedFile
 from ..driver.steps import Steps, last_repeated
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.history import effective
 from ..protocol.records import CARRIED_OUT, Commit
 from .at import label
@@ -158,7 +158,7 @@ def _refused(context: Context, name: str) -> dict[str, Any]:
     for look in (planned_if_level, planned):
         try:
             look(context, name)
-        except InvalidInput as error:
+        except (InvalidInput, StoreUnavailable) as error:
             return {"refused": error.first_line, "hint": error.hint or "", "only_behind": look is planned}
     return {"refused": None}
 

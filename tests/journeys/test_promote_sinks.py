@@ -15,6 +15,7 @@ from tests.crash.worlds import dying
 from tests.journeys.shop import run
 from tests.servers.s3 import S3Server
 from tidemill.cli.main import main
+from tidemill.protocol.records import digest
 
 Write = Callable[[Any], Any]
 
@@ -281,3 +282,37 @@ def test_a_removed_sink_on_s3_is_withdrawn_with_the_options_of_sinks(tmp_path: P
     after.promote("fix")
     assert list(folder.list()) == []
     assert len(list(open_store(f"{root}/new", s3_server.options).list())) == 2
+
+
+def test_a_sink_with_another_name_may_use_the_same_folder(shop: Shop) -> None:
+    after = shop.open(shop.json("old", "better"))
+    after.replay(0, into="fix", engine="local")
+    after.promote("fix")
+    assert shop.rows("old") == ALL
+    assert {path.name.split("-")[0] for path in (shop.folder / "old").iterdir()} == {"shop.better"}
+    shop.open(shop.json("old")).rewind(2, "undo")
+    assert {path.name.split("-")[0] for path in (shop.folder / "old").iterdir()} == {"shop.counts"}
+    assert shop.open(shop.json("old")).verify(deep=True).problems == []
+
+
+def test_a_false_record_reaches_no_file_of_anybody_else(shop: Shop) -> None:
+    victim = shop.folder / "victim"
+    shutil.copytree(shop.folder / "old", victim)
+    names = sorted(path.name for path in victim.iterdir())
+    (victim / names[1].replace("shop.counts", "shop.others")).write_text("{}")
+    (victim / "precious.json").write_text("{}")
+    path = shop.folder / "root/shop/published/main/counts/0000000001.json"
+    raw = json.loads(path.read_text())
+    raw["uri"] = f"file://{victim}"
+    raw["files"] = [
+        raw["files"][0] | {"name": one.name} for one in sorted(victim.iterdir()) if "counts" not in one.name
+    ]
+    raw.pop("checksum")
+    body = json.dumps(raw, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+    path.unlink()
+    path.write_bytes(body + f',"checksum":"{digest(body)}"}}'.encode())
+    after = shop.open(kept)
+    after.replay(0, into="less", engine="local")
+    with pytest.raises(tm.CorruptState, match="this is not the name of a file of sink `counts`"):
+        after.promote("less")
+    assert len(list(victim.iterdir())) == 5

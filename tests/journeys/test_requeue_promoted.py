@@ -1,4 +1,4 @@
-"""`requeue` of a promotion: its quarantined rows lie under the id of the branch, with the numbers of the branch."""
+"""`requeue` of a promotion: its quarantined rows have the id and the version numbers of the branch in their names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The report of a repository for the page, by the command line in a process of its own.
 
 A process of its own keeps the libraries and the memory of reading out of Airflow's API server, and can be ended.
-INVARIANT: at most two run at once in a server, for at most a minute each; who asks for more is told to come back.
+INVARIANT: at most two run at once in a server, for at most a minute each. Other callers wait a while, and then get an
+error.
 """
 
 from __future__ import annotations

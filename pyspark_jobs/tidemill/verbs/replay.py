@@ -13,7 +13,7 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.drain import EngineOf, Limits, OnProgress
-from ..driver.inputs import Files, Inputs
+from ..driver.inputs import Files, Inputs, RecordedFile
 from ..driver.left_alone import LeftAlone, left_alone, warn
 from ..driver.outlook import Outlook
 from ..driver.replaying import Replay
@@ -36,6 +36,8 @@ class ReplayReport:
 
     `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
     `left_alone` are the others that this code makes in another way than was recorded.
+    `left_out`: files that are gone, which these versions were carried out without. `changed`: files that were read with
+    what they have now, which is not what the version had read. Both are empty unless `files` is "current".
     """
 
     branch: str
@@ -44,6 +46,8 @@ class ReplayReport:
     left: int
     operators: list[str] | None = None
     left_alone: list[LeftAlone] = field(default_factory=list)
+    left_out: list[RecordedFile] = field(default_factory=list)
+    changed: list[RecordedFile] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -94,7 +98,17 @@ def replay(
             break  # a limit was reached
     left = work.left(ours.head(), work.steps(), end)
     operators = None if part is None else sorted(part.chosen)
-    return ReplayReport(name, work.replayed, work.done.versions, len(left), operators, alone, work.done.progress)
+    return ReplayReport(
+        branch=name,
+        replayed=work.replayed,
+        versions=work.done.versions,
+        left=len(left),
+        operators=operators,
+        left_alone=alone,
+        left_out=work.left_out,
+        changed=work.changed,
+        progress=work.done.progress,
+    )
 
 
 def _range(context: Context, asked: Asked) -> tuple[int, int | None]:

@@ -415,15 +415,18 @@ class Repository(Reader):
         accept_output_change: bool = False,
         spark: Any = None,
         engine: str = "auto",
+        drop: Sequence[str] = (),
     ) -> Commit:
         """Take over the state of a branch by a commit of this one, and return the commit.
 
         The branch must start from this one, and must have read all that this one has read since. `catch_up` first
         replays what is missing, with this code. `outputs`: "correct" withdraws what was published since the fork, and
         publishes what the branch made instead; "keep" leaves what is published as it is. A function of `foreachBatch`
-        is called with the versions that no longer count. `rewind` undoes a promotion.
+        is called with the versions that no longer count. `drop`: operators that the branch does not have, whose state
+        ends. `rewind` undoes a promotion.
 
-        `InvalidInput` if the branch does not fit, if the fork was rewound, or if this code is not that of the branch.
+        `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the branch,
+        or if an operator would end that `drop` does not name.
         `Fenced` if another run commits first. Then nothing has changed.
         """
         from .driver.drain import Limits
@@ -432,7 +435,7 @@ class Repository(Reader):
         from .verbs.promote import promote, when_level
         from .verbs.run import engine_on_demand
 
-        limits, accepted = Limits(), Accepted(output_change=accept_output_change)
+        limits, accepted = Limits(), Accepted(output_change=accept_output_change, drop=tuple(drop))
         if not catch_up:
             return promote(self.context, branch, reason, outputs, accepted)
         start = engine_on_demand(self.context, spark, engine, limits)

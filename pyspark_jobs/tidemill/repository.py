@@ -425,9 +425,8 @@ class Repository(Reader):
         is called with the versions that no longer count. Files of a sink that this code does not have are deleted where
         they were published. `rewind` undoes a promotion.
 
-        `InvalidInput` if the branch does not fit, if the fork was rewound, if this code is not that of the branch, or if
-        a sink cannot withdraw what it has published.
-        `Fenced` if another run commits first. Then nothing has changed.
+        `InvalidInput` if the branch does not fit, if the fork was rewound, if this code is not that of the branch, or
+        if a sink cannot withdraw what it has published. `Fenced` if another run commits first. Then nothing has changed.
         """
         from .driver.drain import Limits
         from .driver.sink_checks import Accepted

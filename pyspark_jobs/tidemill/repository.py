@@ -426,7 +426,8 @@ class Repository(Reader):
         they were published. `rewind` undoes a promotion.
 
         `InvalidInput` if the branch does not fit, if the fork was rewound, if this code is not that of the branch, or
-        if a sink cannot withdraw what it has published. `Fenced` if another run commits first. Then nothing has changed.
+        if a sink cannot withdraw what it has published. `Fenced` if another run commits first. Then nothing has
+        changed.
         """
         from .driver.drain import Limits
         from .driver.sink_checks import Accepted

@@ -146,6 +146,8 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
     assert [(one["event"], one["version"], one["numInputRows"]) for one in batches] == [
         ("progress", 0, 3), ("progress", 1, 2)
     ]  # fmt: skip
+    assert objects((home / "result.json").read_text()) == [result]
+    assert result.pop("graph") == call("explain")[1].splitlines()
     (due,) = result["next_deadline"].values()
     assert due > datetime.now(UTC).isoformat()
     assert result == {
@@ -157,7 +159,6 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
             "track": {"first_version": 0, "last_version": 1, "rows": 4, "path": None},
         },
     }  # fmt: skip
-    assert objects((home / "result.json").read_text()) == [result]
     status, out, _ = call("run", "--json", "--result-file", str(home / "result.json"))
     (result,) = objects(out)
     assert (status, result["status"], result["versions"], result["head"]) == (Exit.NOTHING, "nothing", [], 1)

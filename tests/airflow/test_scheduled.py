@@ -442,7 +442,7 @@ def test_new_files_start_one_run_and_another_triggerer_goes_on(servers: Servers,
     assert event["uri"] == "tidemill://arrivals/_new-files"
     assert event["extra"]["payload"] == {"pipeline": "arrivals", "branch": "main", "files": 1, "sources": {"source": 1}}
 
-    add("b.csv", "no,header\n")  # its run fails, so it waits until somebody corrects it
+    add("b.csv", "no,header\n")  # its run fails, so it goes on waiting
     wait_for(lambda: [one["state"] for one in servers.runs("arrivals")].count("failed") == 1, "its run fails")
     servers.replace_triggerer(lambda: add("c.csv"))
     wait_for(lambda: len(servers.runs("arrivals")) == 3, "another triggerer sees what came meanwhile")

@@ -93,13 +93,13 @@ class Browser:
         os.close(self._read)
         self._profile.cleanup()
 
-    def open(self, page: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Open a file in a window of this size, with light or dark colours preferred, and wait until it is drawn."""
+    def open(self, page: Path | str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open a file or a URL in a window of this size, with light or dark colours preferred. Returns once drawn."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.requests, self.messages, self.errors, self._loaded = [], [], [], False
-        self.call("Page.navigate", url=page.absolute().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         end = time.monotonic() + TIMEOUT_S
         while not self._loaded:
             self._event(end)
@@ -111,6 +111,16 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def wait(self, expression: str) -> None:
+        """Wait until an expression is true, also while the page loads another one."""
+        end = time.monotonic() + TIMEOUT_S
+        while True:
+            found = self.call("Runtime.evaluate", expression=f"Boolean({expression})", returnByValue=True)
+            if found["result"].get("value") is True:
+                return
+            assert time.monotonic() < end, f"never true: {expression}"
+            time.sleep(0.05)
 
     def key(self, key: str) -> None:
         """Press a key on the element that has the focus."""

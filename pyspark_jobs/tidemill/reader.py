@@ -236,9 +236,10 @@ class Reader:
         """Return the keys whose state changed after `from_version` up to `to_version`, with both values.
 
         The table is that of `diff`: key columns, `before`, `after`. It is net: a key that changed and changed back is
-        not in it. With `each`, it has a row for each version that changed a key, and the column `version` first;
-        versions that a rewind undid are left out. `keys`: only these, which are scalars, or tuples if the key has
-        several columns. `variable`, `partial`: as in `state`.
+        not in it. With `each`, it has a row for each version that changed a key, and the columns `version` and `branch`
+        first. Versions that a rewind undid are left out, and those of a promoted branch stand in the place of its
+        promotion, until it is dropped. `keys`: only these, which are scalars, or tuples if the key has several columns.
+        `variable`, `partial`: as in `state`.
 
         `InvalidInput` for an unknown operator or version, or with `each` if the first version is not in the effective
         history of the second one.
@@ -260,9 +261,10 @@ class Reader:
         are gone, changed, or cannot be read by this code. After `tm.read`, `rows` is empty, and `fired` has only the
         deadlines that are known to have fired from the commit alone; `unread` says what is missing.
 
-        Versions that a rewind undid are left out. If old versions were given up, the first entry has `is_oldest`, and
-        its value may be older. `variable`, `partial`: as in `state`. The cost follows the number of changes, not that
-        of the versions. `InvalidInput` for an unknown operator, or a key that does not fit.
+        Versions that a rewind undid are left out. Those of a promoted branch stand in the place of its promotion, until
+        it is dropped; they have its name as `branch`, and `label` is `fix@12`. If old versions were given up, the first
+        entry has `is_oldest`, and its value may be older. `variable`, `partial`: as in `state`. The cost follows the
+        number of changes, not that of the versions. `InvalidInput` for an unknown operator, or a key that does not fit.
 
         >>> import tempfile, pathlib
         >>> import tidemill as tm

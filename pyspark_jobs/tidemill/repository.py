@@ -547,7 +547,8 @@ class Repository(Reader):
 
         The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
         only to the operator whose function failed, because the others have taken them. Late rows go to the operators
-        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source.
+        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
+        promotion has the rows that its branch has quarantined.
 
         `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
         `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they

@@ -176,6 +176,17 @@ def branched(world: World) -> None:
     world.open().replay(1, into="fix", engine="local")
 
 
+def with_another_sink(world: World) -> World:
+    """The world of code that has another sink in place of that of `by-n`."""
+    return replace(world, by_n="better")
+
+
+def branched_with_another_sink(world: World) -> None:
+    """A branch has been replayed by code with another sink, and is level."""
+    two_operators(world)
+    with_another_sink(world).open().replay(1, into="fix", engine="local")
+
+
 def replay_and_promote(world: World) -> Any:
     """A branch is replayed, and takes the place of the versions since its start."""
     world.open().replay(1, into="fix", engine="local")
@@ -237,6 +248,9 @@ ACTIONS = {
     "drop a branch": Action(branched, lambda world: world.open().drop_branch("fix"), is_once=True),
     "promote": Action(branched, lambda world: world.open().promote("fix"), is_once=True),
     "replay and promote": Action(two_operators, replay_and_promote, is_once=True),
+    "promote another sink": Action(
+        branched_with_another_sink, lambda world: with_another_sink(world).open().promote("fix"), is_once=True
+    ),
     "replay an operator": Action(two_operators, replay_an_operator, is_once=True),
     "forget": Action(tagged, forget, is_once=False),
     "compact what was compacted": Action(compacted_before, compact, is_once=False, in_turn=True),

@@ -78,6 +78,8 @@ class World:
     sink_name: str = "sinks"
     sums: str = "long"
     """The type of the state of `users`."""
+    by_n: str = "by-n"
+    """The name of the sink of `by-n`, and of its folder."""
 
     @property
     def store(self) -> Store:
@@ -101,7 +103,7 @@ class World:
         ).write(tm.Parquet(f"{self.base}/{self.sink_name}/users"))  # fmt: skip
         if operators == 2:
             by_n = rows.groupBy("n").agg(users=tm.count(), name="by-n")
-            by_n.write(tm.Json(f"{self.base}/{self.sink_name}/by-n"))
+            by_n.write(tm.Json(f"{self.base}/{self.sink_name}/{self.by_n}"), name=self.by_n)
         return p
 
     def open(self, operators: int = 2) -> tm.Repository:

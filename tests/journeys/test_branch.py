@@ -124,8 +124,12 @@ def test_a_branch_with_a_place_publishes_its_own_versions_there(tmp_path: Path) 
     with pytest.raises(tm.InvalidInput, match="sink `counts` at .* has 2 files of this pipeline"):
         r.branch("other", publish_to=str(tmp_path / "place"))
     r.branch("empty", publish_to=str(tmp_path / "second"))
-    with pytest.raises(tm.InvalidInput, match="branch `other`: branch `empty` publishes to"):
-        r.branch("other", publish_to=f"{tmp_path}/second/")
+    for where in ("second/", "second/deeper", "second/counts", "second/../second", ""):
+        with pytest.raises(
+            tm.InvalidInput, match="branch `other` would publish to .*, and branch `(fix|empty)` publishes"
+        ):
+            r.branch("other", publish_to=f"{tmp_path}/{where}")
+    r.branch("beside", publish_to=f"{tmp_path}/second-too")
 
 
 @pytest.mark.parametrize(

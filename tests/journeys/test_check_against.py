@@ -152,7 +152,7 @@ def test_the_command_line(place: Place, capfd: pytest.CaptureFixture[str]) -> No
     text = capfd.readouterr().out
     most = max(place.sums().items(), key=lambda one: one[1])
     assert text.splitlines() == [
-        "compatible, compared with version 2 of branch `fix`",
+        "code: compatible, compared with version 2 of branch `fix`",
         "main@2 → fix@2",
         "operator `sums`: 3 of 3 keys differ: 0 added, 0 removed, 3 changed",
         f"  largest change of `n`: {most[1]} → {2 * most[1]} for k {most[0]}",
@@ -163,5 +163,78 @@ def test_the_command_line(place: Place, capfd: pytest.CaptureFixture[str]) -> No
     assert "main@2 → same@2: no difference" in capfd.readouterr().out
     assert main(["check", twice, *root, "--against", "fix", "--json"]) == 0
     found = json.loads(capfd.readouterr().out)
+    assert {name: found[name] for name in ("verb", "status", "head", "branch", "version", "published")} == {
+        "verb": "check", "status": "compatible", "head": 2, "branch": "main", "version": 2, "published": [],
+    }  # fmt: skip
     assert found["against"]["operators"]["sums"]["changed"] == 3 and found["against"]["is_equal"] is False
     assert main(["check", twice, *root, "--fail-if-different"]) == 2
+
+
+def test_the_result_for_machines_has_what_others_have(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    code, root = f"{place.folder / 'shop.py'}:twice", ["--root", str(place.folder / "root")]
+    place.open().branch("fix")
+    assert main(["check", code, "--branch", "fix", "--json", *root]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert (found["verb"], found["branch"], found["head"], found["version"]) == ("check", "fix", 2, 2)
+    assert main(["check", code, "--json", "--root", str(place.folder / "elsewhere")]) == 1
+    found = json.loads(capfd.readouterr().out)
+    assert (found["verb"], found["branch"], found["head"], found["status"]) == ("check", "main", -1, "needs init")
+    assert found.keys() == {
+        "event", "verb", "status", "versions", "already_committed", "published", "head", "branch", "version",
+        "differences", "other_code",
+    }  # fmt: skip
+
+
+def test_why_a_branch_cannot_be_promoted_is_said_once_and_with_what_helps(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, root = f"{place.folder / 'shop.py'}:twice", ["--root", str(place.folder / "root")]
+    assert main(["replay", code, *root, "--from", "0", "--to", "1", "--into", "fix", "--engine", "local"]) == 0
+    assert "`fix` is level with `main` up to version 1" in capfd.readouterr().out
+    assert main(["check", code, *root, "--against", "fix"]) == 0
+    last = capfd.readouterr().out.splitlines()[-1]
+    assert last == "`fix` has not repeated version 2; replay on, or promote with --catch-up"
+    place.open().rewind(0, "a test")
+    assert main(["check", code, *root, "--against", "fix"]) == 0
+    assert capfd.readouterr().out.splitlines()[-2:] == [
+        "it cannot be promoted: version 1, which it repeats, was rewound", "  hint: replay into a new branch",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("long", [(2**53, 2**53 + 1), (2**53, 2**53 + 3), (-(2**63), 2**63 - 1)]),
+        ("decimal(38,2)", [("9" * 36, "9" * 35 + "8"), ("9" * 36, "9" * 35 + "7"), ("-" + "9" * 36, "9" * 36)]),
+        (
+            "decimal(38,38)",
+            [("0." + "0" * 37 + "1", "0." + "0" * 37 + "3"), ("0.1", "0." + "0" * 37 + "1"), ("0", "0.2")],
+        ),
+        ("float", [(1.0, 1.5), (2.0, 4.0), (-3.0, 5.0)]),
+    ],
+)
+def test_the_largest_change_is_exact(tmp_path: Path, kind: str, values: list[tuple[object, object]]) -> None:
+    def opened(side: int) -> tm.Repository:
+        p = tm.Pipeline("shop")
+        numbers = f"SELECT k, CAST(CASE k {' '.join(cases(side))} END AS {of_sql}) AS n FROM rows"
+        p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).sql(numbers).groupBy("k").agg(
+            n=tm.max("n"), name="most"
+        )
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    def cases(side: int) -> list[str]:
+        return [f"WHEN 'k{place}' THEN '{pair[side]}'" for place, pair in enumerate(values[:size])]
+
+    of_sql = {"long": "bigint"}.get(kind, kind)
+    (tmp_path / "in").mkdir()
+    for size in (1, 2, 3):
+        (tmp_path / "in/1.csv").write_text("".join(f"k{place}\n" for place in range(size)))
+        r = opened(0)
+        r.init()
+        run(r)
+        other = opened(1)
+        other.replay(0, into="fix", engine="local")
+        (largest,) = other.check(against="fix").against.operators["most"].largest
+        assert largest.key == {"k": f"k{size - 1}"}
+        for path in sorted((tmp_path / "root").rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()

@@ -400,7 +400,7 @@ def test_after_a_promotion_the_target_equals_the_branch_and_undone_again_what_it
     promoted = r.promote("tried")
     after = r.diff(f"main@{promoted.version}", "tried")
     assert isinstance(after, DiffReport) and after.total == 0
-    assert [(one.version, one.value) for one in r.history("counts", "b")] == [(promoted.version, {"n": 2})]
+    assert [(one.label, one.value) for one in r.history("counts", "b")] == [("tried@1", {"n": 2})]
     r.rewind(2, "a test")
     assert [(one.version, one.value) for one in r.history("counts", "b")] == [(1, {"n": 1})]
 
@@ -471,7 +471,8 @@ def test_the_commands_show_counts_examples_files_and_histories(
     assert sorted(Path("changes.csv").read_text().splitlines()) == ["b,,1", "c,,1", "k,before.n,after.n"]
     rows = [json.loads(line) for line in said("changes", "counts", "main@0..main", "--each", "--json").splitlines()]
     assert rows == [
-        {"version": 1, "k": "b", "after": {"n": 1}}, {"version": 2, "k": "c", "after": {"n": 1}}
+        {"version": 1, "branch": "main", "k": "b", "after": {"n": 1}},
+        {"version": 2, "branch": "main", "k": "c", "after": {"n": 1}},
     ]  # fmt: skip
     lines = said("history", "--branch", "fix", "--key", "a", "--operator", "counts").splitlines()
     assert [line for line in lines if "version" in line or "row" in line] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import run
 from tests.journeys.test_replay import Place, rows, sums
+from tidemill.cli.main import main
 from tidemill.verbs import promote as verb
 
 
@@ -84,3 +86,35 @@ def test_a_run_that_commits_during_a_promotion_fences_it(place: Place, monkeypat
         r.promote("fix")
     r.promote("fix", catch_up=True, engine="local")
     assert sums(r) == place.sums(2) and r.verify(deep=True).problems == []
+
+
+def test_the_command_says_what_it_commits_and_publishes(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    code, root = f"{place.folder / 'shop.py'}:twice", ["--root", str(place.folder / "root")]
+    place.open().branch("fix", 0)
+    b = place.open("fix", factor=2)
+    for name in ("6", "7", "8"):
+        place.arrive(name)
+        run(b)
+    run(place.open())
+    for name in ("9", "10"):
+        place.arrive(name)
+        run(b)
+    assert (place.open().head.version, b.head.version) == (4, 6)
+    assert main(["promote", code, "fix", "--dry-run", *root]) == 0
+    assert (
+        "first, 1 empty version is committed (version 5), because rows of the branch have these numbers as `_batch_id`"
+        in capfd.readouterr().out.splitlines()
+    )
+    assert main(["promote", code, "fix", "--json", *root]) == 0
+    found = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert (found["versions"], found["published"], found["head"]) == ([5, 6], [6], 6)
+    assert (found["withdraws"], found["adds"]) == ({"sums": [1, 2, 3, 4]}, {"sums": [1, 2, 3, 4, 5, 6]})
+    assert [one.kind for one in place.open().commits(5)] == ["void", "promote"]
+
+
+def test_a_promotion_that_leaves_outputs_publishes_nothing(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    code, root = f"{place.folder / 'shop.py'}:twice", ["--root", str(place.folder / "root")]
+    place.open(factor=2).replay(0, into="fix", engine="local")
+    assert main(["promote", code, "fix", "--outputs", "keep", "--json", *root]) == 0
+    found = json.loads(capfd.readouterr().out.splitlines()[-1])
+    assert (found["versions"], found["published"], found["withdraws"], found["adds"]) == ([3], [], {}, {})

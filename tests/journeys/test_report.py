@@ -268,7 +268,9 @@ def test_the_command_writes_a_new_file_whole_and_replaces_one_only_if_asked(tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "add --html FILE to write the page, or --json"),
+        ([], "add --html FILE to write the page, --serve to look at it in a browser, or --json to print its data"),
+        (["--serve", "--json"], "--serve writes nothing: leave out --html and --json"),
+        (["--serve", "--html", "x.html"], "--serve writes nothing: leave out --html and --json"),
         (["--json", "--diff", "0", "1", "--no-diff"], "--diff and --no-diff exclude each other"),
         (["--json", "--operator", "counts"], "--operator names the operator of --key; --key is missing"),
         (["--json", "--key", "a", "--operator", "x", "--operator", "y"], "found 2 --operator and 1 --key"),

@@ -202,14 +202,30 @@ def function_of(folder: Path, fn: Any) -> tm.Repository:
     return r
 
 
-def test_a_sink_that_left_the_code_refuses_the_rewind(tmp_path: Path) -> None:
+def test_a_sink_that_left_the_code_is_withdrawn_but_shows_no_version_again(tmp_path: Path) -> None:
     three(tmp_path)
     without = opened(tmp_path, sink=False)
-    with pytest.raises(
-        tm.InvalidInput, match="rewind: sink `counts` published versions that would be undone, but this"
-    ):
-        without.rewind(0, "a test")
-    assert len(files(tmp_path)) == 3
+    without.rewind(0, "a test")
+    assert [row["version"] for row in published(tmp_path)] == [0]
+    said = "rewind: sink `counts`: the rows of version 1 would have to be published again, but this code does not have"
+    with pytest.raises(tm.InvalidInput, match=said) as refused:
+        without.rewind(2, "undo")
+    assert refused.value.hint == "rewind with code that has the sink, and then remove it"
+    opened(tmp_path).rewind(2, "undo")
+    assert [row["version"] for row in published(tmp_path)] == [0, 1, 2]
+
+
+def test_files_of_a_sink_that_was_gone_for_a_while_follow_a_rewind(tmp_path: Path) -> None:
+    three(tmp_path)
+    arrive(tmp_path, "d")
+    run(opened(tmp_path, sink=False))
+    r = opened(tmp_path)
+    r.rewind(0, "a test")
+    assert [row["version"] for row in published(tmp_path)] == [0]
+    run(opened(tmp_path, sink=False))
+    r.rewind(2, "undo")
+    assert [row["version"] for row in published(tmp_path)] == [0, 1, 2]
+    assert r.verify(deep=True).problems == []
 
 
 # refused

@@ -130,8 +130,12 @@ class TidemillReplayOperator(BatchOperator):
         done = outcome.result or {}
         replayed, left = done.get("replayed") or [], done.get("left") or 0
         first = f"replayed {versions_of(replayed)}" if replayed else "nothing left to replay"
-        state = f"{count_of(left, 'version')} left" if left else "it is level"
-        return [f"tidemill: {first} into `{done.get('branch')}`; {state}"]
+        state = f"; {count_of(left, 'version')} left" if left or replayed else ""
+        files = [
+            f"tidemill: left out `{one['path']}` of source `{one['source']}`, which is gone"
+            for one in done.get("left_out") or ()
+        ]
+        return [f"tidemill: {first} into `{done.get('branch')}`{state}", *files]
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         return fields_of(outcome)

@@ -59,12 +59,20 @@ def without_values(against: Against) -> dict[str, Any]:
 def _warnings(against: Against, status: str) -> Iterator[str]:
     lines = [] if status == "compatible" else [f"the code does not fit the branch: {status}"]
     lines += [f"{name} cannot be compared: {_plain(why)}" for name, why in against["problems"].items()]
+    for name in against.get("dropped_sinks") or ():
+        lines.append(f"the code does not have sink {_code(name)}: a promotion withdraws what it has published")
     for name, one in [*against["operators"].items(), *against["sinks"].items()]:
         lines += [f"{_code(name)}: not compared: {_plain(why)}" for why in one.get("not_compared") or ()]
+    for one in against.get("left_out") or ():
+        file = f"{_code(one['path'])} of source {_code(one['source'])}, which version {one['version']} has read"
+        lines.append(f"left out: {file}; it was gone when the branch was replayed")
     if against["behind"]:
         lines.append(f"not repeated yet: {versions_of(against['behind'])}; a promotion replays them first")
-    elif against["refused"]:
-        lines.append(f"it cannot be promoted: {_plain(against['refused'])}")
+    if against["refused"] and not (against["behind"] and against.get("only_behind")):
+        why = against["refused"].removeprefix(f"promote `{against['branch']}`: ").removeprefix("promote: ")
+        lines.append(
+            f"it cannot be promoted: {_plain(why)}" + (f"; {_plain(against['hint'])}" if against.get("hint") else "")
+        )
     if lines:
         yield "\n".join(f"- {line}" for line in lines)
 

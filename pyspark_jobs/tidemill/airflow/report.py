@@ -117,6 +117,13 @@ def _said(outcome: Outcome) -> list[str]:
     return ["last lines of its output:", *outcome.last_lines] if outcome.last_lines else ["it wrote no output"]
 
 
+FIGURES = (
+    "pipeline", "repository", "branch", "rows", "late_rows", "quarantined_rows", "batches_ms", "committed",
+    "batch_time", "files_waiting", "bytes_waiting", "oldest_waiting_seconds", "state_rows", "state_bytes",
+)  # fmt: skip
+"""What a run or sweep says of itself and of the head, beside versions and sinks; None from other verbs."""
+
+
 def xcom(result: Event) -> Mapping[str, Any]:
     """Return the task's XCom: plain JSON, always with the same keys."""
     return {
@@ -128,4 +135,5 @@ def xcom(result: Event) -> Mapping[str, Any]:
         "sinks": dict(result.get("sinks") or {}),
         "watermarks": dict(result.get("watermarks") or {}),
         "next_deadline": dict(result.get("next_deadline") or {}),
+        **{name: result.get(name) for name in FIGURES},
     }

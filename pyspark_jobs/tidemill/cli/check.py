@@ -12,9 +12,11 @@ from ..counts import count_of, versions_of
 from .exits import Exit
 from .options import Target, target_options
 from .output import Output, output_options, result_file_option
+from .run import fields_at
 
 if TYPE_CHECKING:
     from ..protocol.compatible import Difference
+    from ..repository import Repository
     from ..verbs.against import Against
     from ..verbs.check import CheckReport
 
@@ -36,16 +38,26 @@ def check(target: Target, against: str | None, tolerance: float | None, fail_if_
     """
     if against is None and (fail_if_different or tolerance is not None):
         raise click.UsageError("--fail-if-different and --tolerance need --against BRANCH")
-    found = target.open().check(against, tolerance)
-    out.result(_fields(found), list(_lines(found)))
+    repository = target.open()
+    found = repository.check(against, tolerance)
+    out.result(_fields(repository, found), list(_lines(found)))
     is_different = found.against is not None and not found.against.is_equal
     return Exit.DONE if found.status == "compatible" and not (fail_if_different and is_different) else Exit.FAILED
 
 
-def _fields(found: CheckReport) -> dict[str, Any]:
+def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
+    """Return the result for machines. Its `status` is that of the code."""
+    from ..verbs.at import branch_name
     from ..verbs.explain import plain
 
-    fields = dataclasses.asdict(found)
+    context = repository.context
+    is_there = context.refs_log.read() is not None
+    head = repository.head if is_there else None
+    fields = {
+        **fields_at("check", Exit.DONE, -1 if head is None else head.version),
+        "branch": branch_name(context, context.branch) if is_there else context.branch,
+        **dataclasses.asdict(found),
+    }
     if found.against is None:
         del fields["against"]
     else:
@@ -55,9 +67,11 @@ def _fields(found: CheckReport) -> dict[str, Any]:
 
 def _lines(found: CheckReport) -> Iterator[str]:
     branch = "" if found.against is None else f" of branch `{found.against.branch}`"
-    yield f"{found.status}, compared with version {found.version}{branch}"
+    yield f"code: {found.status}, compared with version {found.version}{branch}"
     for one in found.differences:
         yield from _of(one)
+    if found.other_code:
+        yield f"other code than in version {found.other_code.version}: {found.other_code.names}"
     if found.against is not None:
         yield from _changes(found.against)
 
@@ -80,16 +94,24 @@ def _changes(found: Against) -> Iterator[str]:
     for name, rows in found.sinks.items():
         yield f"sink `{name}`: {count_of(rows.added, 'row')} added, {rows.removed:,} removed"
         yield from (f"  not compared: {why}" for why in rows.not_compared)
+    for name in found.dropped_sinks:
+        yield f"sink `{name}`: this code does not have it, so a promotion withdraws what it has published"
     yield from (f"{name} cannot be compared: {why}" for name, why in found.problems.items())
     if found.own:
         yield (
             f"`{found.branch}` ran {versions_of(found.own)} by itself, so it may have read other files than "
             f"{found.before}"
         )
+    for gone in found.left_out:
+        file = f"`{gone.path}` of source `{gone.source}`, which version {gone.version} has read"
+        yield f"left out: {file}; it was gone when the branch was replayed"
     if found.behind:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
-    elif found.refused:
-        yield f"it cannot be promoted: {found.refused}"
+    if found.refused and not (found.behind and found.only_behind):
+        why = found.refused.removeprefix(f"promote `{found.branch}`: ").removeprefix("promote: ")
+        yield f"it cannot be promoted: {why}"
+        if found.hint:
+            yield f"  hint: {found.hint}"
 
 
 def _key(key: Mapping[str, Any]) -> str:

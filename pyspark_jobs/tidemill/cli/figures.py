@@ -28,12 +28,41 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
     idle = [rule.idle_ms for rule in context.job.watermarks.values() if rule.idle_ms is not None]
     return {
         "pipeline": context.job.pipeline,
+        "repository": context.place,
         "branch": context.branch,
+        **_rows(done),
+        **_standing(head),
         "sinks": _sinks(repository, {*done.already, *done.published, *earlier}, done),
         "watermarks": {} if head is None else {name: iso(time) for name, time in head.watermarks.items()},
         "next_deadline": {} if head is None else {timer: iso(time) for timer, time in head.next_deadline.items()},
         "idle_ms": min(idle, default=None),
         "graph": explain(context, None, None, False),
+    }
+
+
+def _rows(done: Drained) -> dict[str, Any]:
+    """Return how many rows this run read, and how long its batches took."""
+    return {
+        "rows": sum(one.numInputRows for one in done.progress),
+        "late_rows": sum(one.late_rows for one in done.progress),
+        "quarantined_rows": sum(one.quarantined_rows for one in done.progress),
+        "batches_ms": sum(one.batchDuration for one in done.progress),
+    }
+
+
+def _standing(head: Commit | None) -> dict[str, Any]:
+    """Return what the head says of the input that waited when its batch was planned, and of the state."""
+    if head is None:
+        return {}
+    waited = head.oldest_waiting_ms
+    return {
+        "committed": iso(head.committed_ms),
+        "batch_time": iso(head.batch_time_ms),
+        "files_waiting": head.outstanding_files,
+        "bytes_waiting": head.outstanding_bytes,
+        "oldest_waiting_seconds": None if waited is None else max(head.batch_time_ms - waited, 0) / 1000,
+        "state_rows": sum(one.rows_total for one in head.operators.values()),
+        "state_bytes": sum(one.state_bytes for one in head.operators.values()),
     }
 
 

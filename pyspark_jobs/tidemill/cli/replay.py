@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,9 @@ from .progress import watched
 from .run import result_fields
 
 if TYPE_CHECKING:
+    from ..repository import Repository
     from ..verbs.promote import Promotion
+    from ..verbs.replay import ReplayReport
 
 
 @click.command(short_help="Carry out recorded plans again on a branch, with this code.")
@@ -63,9 +66,27 @@ def replay(
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
     line = f"replayed {versions_of(done.replayed)} into `{into}`" if done.replayed else "nothing to do"
-    line += f"; {count_of(done.left, 'version')} left" if done.left else f"; `{into}` is level"
-    out.result({**result_fields("replay", status, repository), **found}, [line])
+    line += f"; {count_of(done.left, 'version')} left" if done.left else _level(repository, into, to_version)
+    out.result({**result_fields("replay", status, repository), **found}, [line, *_files(done)])
     return status
+
+
+def _level(repository: Repository, into: str, to_version: int | str | None) -> str:
+    """Say with what a branch is level."""
+    from ..verbs.at import branch_name
+
+    source = branch_name(repository.context, repository.context.branch)
+    through = "" if to_version is None else f" up to version {to_version}"
+    return f"; `{into}` is level with `{source}`{through}"
+
+
+def _files(done: ReplayReport) -> Iterator[str]:
+    """Yield a line for each file that is gone or has changed."""
+    for one in done.left_out:
+        yield f"left out: `{one.path}` of source `{one.source}`, which version {one.version} has read, is gone"
+    for one in done.changed:
+        what = f"`{one.path}` of source `{one.source}` has changed since version {one.version} read it"
+        yield f"changed: {what}; its present rows were read"
 
 
 @click.command(short_help="Take over the state and outputs of a branch.")
@@ -118,11 +139,18 @@ def promote(
 
     def take_over() -> int:
         found = planned(repository.context, name, outputs, accepted)
-        if not consent.given(_lines(found), out):
+        outputs_of = repository.context.job.outputs.items()
+        declared = {sink for sink, output in outputs_of if output.sink is not None}
+        if not consent.given(list(_lines(found, declared)), out):
             return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
         made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change)
         out.result(
-            {**result_fields("promote", Exit.DONE, repository), "versions": [made.version], **_fields(found)},
+            {
+                **result_fields("promote", Exit.DONE, repository),
+                "versions": [*found.empty, made.version],
+                "published": [made.version] if found.withdraws or found.adds else [],
+                **_fields(found),
+            },
             [f"promoted version {found.version} of `{name}` in version {made.version}"],
         )
         return Exit.DONE
@@ -133,14 +161,23 @@ def promote(
 
 
 def _fields(found: Promotion) -> dict[str, Any]:
-    return {name: value for name, value in dataclasses.asdict(found).items() if name != "version"}
+    return {name: value for name, value in dataclasses.asdict(found).items() if name not in ("version", "empty")}
 
 
-def _lines(found: Promotion) -> list[str]:
-    """Return what will happen, in words."""
-    lines = [f"the state becomes that of version {found.version} of branch `{found.branch}`"]
-    lines += [f"replaced: {versions_of(found.replaced)}"] if found.replaced else []
-    lines += [f"sink `{sink}`: what was published of {versions_of(those)} is withdrawn"
-              for sink, those in found.withdraws.items()]  # fmt: skip
-    lines += [f"sink `{sink}`: {versions_of(those)} of the branch are published" for sink, those in found.adds.items()]
-    return lines
+def _lines(found: Promotion, declared: Collection[str]) -> Iterator[str]:
+    """Yield what will happen, in words. `declared` are the sinks that this code has."""
+    yield f"the state becomes that of version {found.version} of branch `{found.branch}`"
+    if found.replaced:
+        yield f"replaced: {versions_of(found.replaced)}"
+    if found.empty:
+        what = f"{count_of(len(found.empty), 'empty version')} {'is' if len(found.empty) == 1 else 'are'} committed"
+        why = "because rows of the branch have these numbers as `_batch_id`"
+        yield f"first, {what} ({versions_of(found.empty)}), {why}"
+    for sink, those in found.withdraws.items():
+        lacks = "" if sink in declared else ", which this code does not have"
+        yield f"sink `{sink}`{lacks}: what was published of {versions_of(those)} is withdrawn"
+    for sink, those in found.adds.items():
+        yield f"sink `{sink}`: {versions_of(those)} of the branch are published"
+    for one in found.left_out:
+        file = f"`{one.path}` of source `{one.source}`, which version {one.version} has read"
+        yield f"left out: {file}; it was gone when the branch was replayed"

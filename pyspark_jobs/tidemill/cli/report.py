@@ -1,4 +1,4 @@
-"""`tidemill report`: one page, or one JSON object, that shows how a pipeline is doing. Read only.
+"""`tidemill report`: one page, in a file or served, or one JSON object, that shows how a pipeline is doing. Read only.
 
 CRASH: the page is written beside its place first, so the file is whole or not there.
 """
@@ -19,7 +19,10 @@ from .output import Output, json_line, output_options
 from .read import keys_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..reader import Reader
+    from ..report.data import Report
 
 COMMITS = 500
 
@@ -28,6 +31,10 @@ COMMITS = 500
 @reading_options
 @click.option(
     "--html", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Write the page to this new file."
+)
+@click.option("--serve", is_flag=True, help="Serve the page on 127.0.0.1, as it is at each load, until you end it.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port of --serve. Default: a free one."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--commits", type=click.IntRange(min=1), default=COMMITS, show_default=True, metavar="N",
@@ -44,6 +51,8 @@ COMMITS = 500
 def report(
     target: Target,
     file: str | None,
+    serve: bool,
+    port: int,
     force: bool,
     commits: int,
     diff: tuple[int | str, int | str] | None,
@@ -55,12 +64,22 @@ def report(
     """Write how PIPELINE is doing as one static page, which needs no network and no other file.
 
     It shows the head, the lag, a graph of commits and branches, charts of rows, times and state, late and quarantined
-    rows, a diff, and the keys that you name. --json prints the same data as one JSON object.
+    rows, a diff, and the keys that you name. --json prints the same data as one JSON object. With --serve, you can look
+    up any key in the page.
     """
-    _check(file, force, diff, no_diff, keys, operators, out)
-    repository = target.read()
-    pairs = _pairs(repository, keys, operators)
-    found = repository.report(commits, False if no_diff else diff, pairs)
+    _check(file, serve, force, diff, no_diff, keys, operators, out)
+    compared = False if no_diff else diff
+
+    def made(operator: str | None = None, key: str | None = None) -> Report:
+        repository = target.read()
+        pairs = _pairs(repository, keys, operators)
+        if key is not None:
+            pairs = [*_pairs(repository, (key,), (operator,) if operator else ()), *pairs]
+        return repository.report(commits, compared, pairs)
+
+    if serve:
+        return _serve(made, port, out)
+    found = made()
     size = None
     if file is not None:
         from ..report.page import page
@@ -77,13 +96,30 @@ def report(
     return Exit.DONE
 
 
+def _serve(made: Callable[..., Report], port: int, out: Output) -> int:
+    """Serve the page until the user ends it. An error of the repository is raised before it is served."""
+    from ..report.page import page
+    from .serving import Server
+
+    made()
+    with Server(port, lambda asked: page(made(asked.get("operator"), asked.get("key")), served=True)) as server:
+        out.line(f"serving {server.url} until you end it with Ctrl-C")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
+    return Exit.DONE
+
+
 def _check(
-    file: str | None, force: bool, diff: Any, no_diff: bool, keys: tuple[str, ...], operators: tuple[str, ...],
-    out: Output,
+    file: str | None, serve: bool, force: bool, diff: Any, no_diff: bool, keys: tuple[str, ...],
+    operators: tuple[str, ...], out: Output,
 ) -> None:  # fmt: skip
     """Refuse options that do not fit, and a file that exists, before anything is read."""
-    if file is None and not out.json:
-        raise click.UsageError("add --html FILE to write the page, or --json to print its data")
+    if file is None and not serve and not out.json:
+        raise click.UsageError(
+            "add --html FILE to write the page, --serve to look at it in a browser, or --json to print its data"
+        )
+    if serve and (file is not None or out.json):
+        raise click.UsageError("--serve writes nothing: leave out --html and --json")
     if diff and no_diff:
         raise click.UsageError("--diff and --no-diff exclude each other")
     if operators and len(operators) not in (1, len(keys)):

@@ -133,13 +133,18 @@ def _finish(verb: str, repository: Repository, done: Drained, seconds: float, ea
 def result_fields(verb: str, status: Exit, repository: Reader, done: Drained | None = None) -> dict[str, Any]:
     """Return the result object for machines, always with the same keys. `head` is -1 before the first batch."""
     head = repository.head
+    return fields_at(verb, status, -1 if head is None else head.version, done)
+
+
+def fields_at(verb: str, status: Exit, head: int, done: Drained | None = None) -> dict[str, Any]:
+    """Return the result object for machines, as `result_fields`, for a newest version that is known."""
     return {
         "verb": verb,
         "status": "nothing" if status is Exit.NOTHING else "done",
         "versions": done.versions if done else [],
         "already_committed": done.already if done else [],
         "published": done.published if done else [],
-        "head": -1 if head is None else head.version,
+        "head": head,
     }
 
 

@@ -29,6 +29,7 @@ from .bounds import check_clock, check_planned
 from .context import Context
 from .discard import discard
 from .execute import execute
+from .fingerprint import note_other_code
 from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
@@ -117,6 +118,7 @@ class Drain:
         head = context.head()
         record_operators(context, head)
         self.computing.check_operators(head)
+        note_other_code(context, head)
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))

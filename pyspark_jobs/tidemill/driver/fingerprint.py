@@ -1,13 +1,21 @@
-"""Which code made a commit: the pipeline's reference, Tidemill's version, and a digest of each of your functions."""
+"""Which code made a commit: the pipeline's reference, Tidemill's version, and digests of functions and definitions."""
 
 from __future__ import annotations
 
-import hashlib
-import inspect
+import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from ..pipeline.definition import definitions, described_function
+from ..protocol.history import effective
+from ..protocol.records import Commit
 from .context import Context, version_of_tidemill
+
+LOG = logging.getLogger("tidemill")
+
+DEFINITIONS = "definitions"
+KINDS = ("operators", "sinks")
 
 
 def fingerprint(context: Context) -> dict[str, Any]:
@@ -17,15 +25,71 @@ def fingerprint(context: Context) -> dict[str, Any]:
         "reference": context.reference,
         "tidemill": version_of_tidemill(),
         "functions": {name: [described_function(f) for f in found] for name, found in functions.items()},
+        DEFINITIONS: definitions(context.job),
     }
 
 
-def described_function(function: Callable[..., Any]) -> dict[str, str]:
-    """Return a function's name and a digest of its source, or of its byte code if the source is not available."""
-    try:
-        text = inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        text = code.co_code if code is not None else repr(type(function)).encode()
-    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__name__)}"
-    return {"name": name, "digest": hashlib.blake2b(text, digest_size=16).hexdigest()}
+@dataclass(frozen=True)
+class OtherCode:
+    """The operators and sinks whose rows this code makes in another way than a version did. See `definitions`."""
+
+    version: int
+    operators: list[str] = field(default_factory=list)
+    sinks: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.operators or self.sinks)
+
+    @property
+    def names(self) -> str:
+        """The operators and sinks, for a message. A sink that has the name of its operator is not repeated."""
+        found = [f"operator `{name}`" for name in self.operators]
+        return ", ".join(found + [f"sink `{name}`" for name in self.sinks if name not in self.operators])
+
+
+def code_of(context: Context, commit: Commit | None) -> Mapping[str, Any]:
+    """Return the code that ran last in the effective history of a version; empty if none did, or it is not known."""
+    if commit is not None and DEFINITIONS in commit.code:
+        return commit.code
+    for version in reversed(list(effective(commit))):
+        code = context.log.commit(version).code
+        if DEFINITIONS in code:
+            return code
+    return {}
+
+
+def promoted_code(branch: Context, theirs: Commit) -> dict[str, Any]:
+    """Return the code of a promotion: who promotes, and what the branch ran last."""
+    ran = code_of(branch, theirs)
+    said = {name: ran[name] for name in ("functions", DEFINITIONS) if name in ran}
+    return {"reference": branch.reference, "tidemill": version_of_tidemill(), **said}
+
+
+def other_code(context: Context, commit: Commit | None) -> OtherCode:
+    """Return what this code defines in another way than the code that ran last up to a version. New names are left out.
+
+    Nothing is reported for versions of a Tidemill that recorded no definitions.
+    """
+    version = -1 if commit is None else commit.version
+    recorded = code_of(context, commit).get(DEFINITIONS)
+    if not isinstance(recorded, Mapping):
+        return OtherCode(version)
+    ours = definitions(context.job)
+    found = {kind: _differing(recorded.get(kind, {}), ours[kind]) for kind in KINDS}
+    return OtherCode(version, **found)
+
+
+def note_other_code(context: Context, head: Commit | None) -> None:
+    """Log a warning if the newest version is a promotion of a branch on which other code ran. The run goes on."""
+    if head is None or head.kind != "promote":
+        return
+    found = other_code(context, head)
+    if found:
+        LOG.warning(
+            "version %d promoted a branch on which other code ran than this; different are %s. This run goes on: if "
+            "that is not meant, end it, and run with the code of the branch", head.version, found.names,
+        )  # fmt: skip
+
+
+def _differing(recorded: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
+    return sorted(name for name, digest in ours.items() if recorded.get(name, digest) != digest)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from ..counts import count_of
@@ -20,6 +21,15 @@ from .listing import is_as_read, listed_files
 Files = Literal["recorded", "current"]
 LISTED = 3
 """How many files an error names."""
+
+
+@dataclass(frozen=True)
+class RecordedFile:
+    """A file that a version has read: its source, its path there, and the version."""
+
+    source: str
+    path: str
+    version: int
 
 
 class Inputs:
@@ -67,20 +77,34 @@ class Inputs:
             seen.add(at)
         return found
 
-    def _present(self, split: Split, source: Context, read: Commit | None) -> SourceFile | str:
-        """Return the file of a split, if it has the bytes that the plan read, or else what became of it.
+    def changed(self, recorded: Plan, ours: Plan, source: Context, read: Commit | None) -> list[RecordedFile]:
+        """Return the files that a plan reads with other bytes than the recorded one did."""
+        before = {(split.source, split.path): split for split in recorded.splits}
+        found: dict[tuple[str, str], RecordedFile] = {}
+        for split in ours.splits:
+            was = before.get((split.source, split.path))
+            if was is None or split.requeued is not None or was.etag == split.etag:
+                continue
+            now = SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms)
+            if not self._is_same(was, now, source, read):
+                found[split.source, split.path] = RecordedFile(split.source, split.path, recorded.number)
+        return list(found.values())
 
-        A file with another ETag is read once.
-        """
+    def _present(self, split: Split, source: Context, read: Commit | None) -> SourceFile | str:
+        """Return the file of a split, if it has the bytes that the plan read, or else what became of it."""
         now = self.there.get((split.source, split.path))
         if now is None:
             return "is gone"
+        return now if self._is_same(split, now, source, read) else "changed"
+
+    def _is_same(self, split: Split, now: SourceFile, source: Context, read: Commit | None) -> bool:
+        """Whether a file has the bytes that the plan of a split read. A file with another ETag is read once."""
         if split.etag == now.etag:
-            return now
+            return True
         asked = (split.source, split.path, split.etag, now.etag)
         if asked not in self._same:
             self._same[asked] = is_as_read(source, read, now)
-        return now if self._same[asked] else "changed"
+        return self._same[asked]
 
     @property
     def there(self) -> dict[tuple[str, str], SourceFile]:
@@ -103,3 +127,11 @@ def _refuse(plan: Plan, wrong: Sequence[str]) -> None:
             f"replay version {plan.number} of `{plan.branch}`: {', '.join(named[:LISTED])}{more}",
             hint='restore these files, or take what is there now: files="current" or --files current',
         )
+
+
+def left_out(recorded: Plan, ours: Plan) -> list[Split]:
+    """Return the first split of each file that a recorded plan has read and another one does not have."""
+    there = {(split.source, split.path) for split in ours.splits}
+    splits = [split for split in recorded.splits if split.requeued is None]
+    gone = {(one.source, one.path): one for one in reversed(splits) if (one.source, one.path) not in there}
+    return list(reversed(gone.values()))

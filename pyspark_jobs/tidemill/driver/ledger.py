@@ -14,6 +14,7 @@ from ..protocol.records import HASH_END, Commit, Segment, Split
 from ..sources.contract import SourceFile
 from ..sources.ledger import (
     LEDGER_SCHEMA,
+    look_up,
     record,
     record_earlier,
     record_requeued,
@@ -85,6 +86,22 @@ def store_skipped(
         record_skipped(after, file, fingerprint, version, time_ms)
     segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_SKIP))
     return Stored(segments, rows_before(context, head) + after.live_change())
+
+
+def store_left_out(context: Context, made: Commit, files: Sequence[SourceFile], recorded: _native.StateMap) -> Stored:
+    """Store the ledger of `made`, which is not committed yet, with files that its batch leaves out: they are gone.
+
+    `recorded` is a ledger that knows them as they were.
+    """
+    before = context.ledger(made)
+    after = before.map.copy()
+    for file, known in zip(files, look_up(recorded, files), strict=True):
+        fingerprint = None if known is None else known.fingerprint
+        record_skipped(after, file, fingerprint, made.version, made.batch_time_ms)
+    stem = names.stem(made.version, made.attempt, 0, names.BY_SKIP)
+    return Stored(
+        _persist(context, before, after, made.version, stem), made.rows[names.LEDGER]["files"] + after.live_change()
+    )
 
 
 def store_requeued(

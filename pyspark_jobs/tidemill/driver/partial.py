@@ -1,8 +1,8 @@
 """`Partial`: replays some operators. It computes their state and outputs, and takes everything else as recorded.
 
-INVARIANT: at every version, what is not computed equals what the repeated version has, so the computed operators read
-exactly what the operators upstream of them wrote then. Code that gives an upstream operator another state is refused.
-CRASH: nothing counts before the one commit of a version.
+INVARIANT: at every version, what is not computed equals what the repeated version has. Code that gives an operator
+upstream of the computed ones another state is refused; if it defines that operator in another way, `left_alone` says
+so, because its output may differ. CRASH: nothing counts before the one commit of a version.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..state.columns import MapColumns
 from ..state.compare import Side, compared
 from .context import Context
 from .discard import discard_names
+from .fingerprint import DEFINITIONS
 from .partial_quarantine import quarantine_of
 from .sink_checks import NOT_SHARED, described
 
@@ -73,7 +74,7 @@ class Partial:
             "renamed": [] if head is None else [one for one in head.renamed if one.new in schemas],
             "sinks": self._described(head, recorded, ours),
             "sources": {**recorded.sources, **ours.sources},
-            "code": ours.code | {"functions": self._functions(recorded, ours)},
+            "code": ours.code | self._code(recorded, ours),
             "next_deadline": self._event_deadlines(recorded, ours)
             | ({"batch": min(deadlines)} if deadlines else {}),  # a lower bound: both have those of all that runs
             "computed": sorted(chosen),
@@ -140,8 +141,16 @@ class Partial:
                 found[name] = described(self.context, head, output, NOT_SHARED) | {"schema": found[name]["schema"]}
         return found
 
+    def _code(self, recorded: Commit, ours: Commit) -> dict[str, Any]:
+        """Return the functions and definitions: the recorded ones of all that is not computed."""
+        before, now = recorded.code.get(DEFINITIONS, {}), ours.code[DEFINITIONS]
+        definitions = {
+            "operators": self._both(before.get("operators", {}), now["operators"]),
+            "sinks": self._sinks(before.get("sinks", {}), now["sinks"]),
+        }
+        return {"functions": self._functions(recorded, ours), DEFINITIONS: definitions}
+
     def _functions(self, recorded: Commit, ours: Commit) -> dict[str, Any]:
-        """Return the functions of each operator. Those that were not computed have the recorded ones."""
         before = recorded.code.get("functions", {})
         others = {name: one for name, one in before.items() if name in recorded.schemas}
         steps = {name: one for name, one in ours.code["functions"].items() if name not in ours.schemas}

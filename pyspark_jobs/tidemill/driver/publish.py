@@ -1,8 +1,8 @@
 """Publishes committed outputs and carries out withdrawals, version by version, and keeps a record of each.
 
 Only the branch `main` publishes. INVARIANT: a version with a record is never published again, wherever its files are
-now, and sinks are used only as this code declares them, never at a place that only a record names. CRASH: a run that
-dies before the record has published some of the files; the next run repeats the version before it plans.
+now, and nothing is written to a place that only a record names; see `former_sinks` for deleting from one. CRASH: a run
+that dies before the record has published some of the files; the next run repeats the version before it plans.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from ..protocol.records import Commit, OutputFile, Published, PublishedFile, Ver
 from ..protocol.refs import MAIN
 from ..protocol.retained import At, is_kept
 from ..schema import to_arrow
+from ..sinks import plain_sink
 from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.foreach import ForeachBatch
-from ..sinks.public import parsed
 from ..store import relative_folder
 from .context import Context
+from .former_sinks import is_former, names_of, withdraw_former
 
 LOG = logging.getLogger("tidemill")
 NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": "", "schema": ""}
@@ -159,10 +160,11 @@ def works(context: Context, commit: Commit) -> Iterator[Work]:
         if described["kind"] == ForeachBatch.kind and context.branch != MAIN:
             continue
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
-        files = [(place, file) for place, file in enumerate(outputs) if file.rows]
+        is_kept = described["kind"] is None and commit.kind != "rewind"  # one adds only what was published before
+        files = [(place, file) for place, file in enumerate(outputs) if file.rows and not is_kept]
         withdraws = commit.withdraws.get(name, [])
         is_called = described["kind"] == ForeachBatch.kind and commit.kind in CALLED
-        if described["kind"] is not None and (files or withdraws or is_called):
+        if files or withdraws or is_called:
             yield Work(commit, name, described, files, withdraws)
 
 
@@ -187,9 +189,11 @@ def _publish(context: Context, work: Work) -> bool:
         return False
     commit = work.commit
     with _errors_name_sink(work):
-        sink = _confirmed(context, work)
+        records = [found for one in work.withdraws if (found := read_record(context, one, work.name)) is not None]
+        sink = _confirmed(context, work, records)
         publication = _publication(context, work)
-        withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
+        former = [one for one in records if is_former(context.declared_sink(work.name), one)]
+        withdrawn = [name for one in records if one not in former for name in _visible(context, work, sink, one)]
         try:
             files = [file for some, gone in _parts(work, publication, withdrawn) for file in _replace(sink, some, gone)]
         except CorruptState:
@@ -197,6 +201,7 @@ def _publish(context: Context, work: Work) -> bool:
                 raise
             _withdraw_if_late(context, work, sink, publication)
             return False
+        withdrawn += withdraw_former(former, publication)
         is_first = _claim(
             context,
             Published(
@@ -269,9 +274,14 @@ def _is_lost_function(context: Context, work: Work) -> bool:
     return has_code and work.described["kind"] == ForeachBatch.kind and context.declared_sink(work.name) is None
 
 
-def _confirmed(context: Context, work: Work) -> Sink:
-    """Return the sink as the code declares it. INVARIANT: a place that only a commit names is never written to."""
+def _confirmed(context: Context, work: Work, records: Sequence[Published]) -> Sink:
+    """Return the sink as the code declares it. INVARIANT: a place that only a commit names is never written to.
+
+    If nothing is to be published, the sink may have left the code. It is then one of the `records` to withdraw.
+    """
     sink = context.declared_sink(work.name)
+    if sink is None and records and not work.files:
+        sink = plain_sink(records[-1].kind, records[-1].uri)
     if sink is None:
         raise InvalidInput(
             f"this code does not have the sink, and a commit alone cannot say where to write (it says "
@@ -292,28 +302,25 @@ def _publication(context: Context, work: Work) -> Publication:
     )
 
 
-def _visible(context: Context, work: Work, sink: Sink, version: VersionOf) -> list[str]:
-    """Return the names of the files of a version that the commit withdraws, as its record has them.
-
-    A copy leaves the files of the original where they are.
-    """
-    record = read_record(context, version, work.name)
-    if record is None:
-        return []  # it had no files for this sink
+def _visible(context: Context, work: Work, sink: Sink, record: Published) -> list[str]:
+    """Return the names of the files of a record that the commit withdraws."""
     if record.uri != sink.uri:
         LOG.warning(
             "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; its "
-            "files stay there", work.name, version.version, record.path,
+            "files stay there", work.name, record.version, record.path,
         )  # fmt: skip
-    ours = _identity(context, work)
-    return [file.name for file in record.files if (found := parsed(file.name)) is None or found.is_ours(ours)]
+    return names_of(record, _identity(context, work))
 
 
 def _withdrawn_calls(context: Context, work: Work) -> list[int]:
-    """Return the versions that the commit withdraws, without those of the repository of which this is a copy."""
+    """Return the versions that the commit withdraws, without those of the repository of which this is a copy.
+
+    Versions that were published as files are not among them, because the function was not called for these.
+    """
     uuid = context.initialised().uuid
     commits = (context.log.commit(one.version) for one in work.withdraws)
-    return [commit.version for commit in commits if commit.pipeline_uuid == uuid]
+    ours = [commit for commit in commits if commit.pipeline_uuid == uuid]
+    return [commit.version for commit in ours if not commit.sinks.get(work.name, NOT_DESCRIBED)["path"]]
 
 
 def _identity(context: Context, work: Work) -> Identity:

@@ -16,15 +16,15 @@ from ..clock import now_ms
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
-from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, VersionOf
+from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, SkippedFile, VersionOf
 from ..sources.contract import SourceFile
 from .assemble import Publishing
 from .context import Context
 from .correct import correct
 from .discard import discard
 from .drain import Drain, EngineOf, Limits, OnProgress
-from .inputs import Files, Inputs
-from .ledger import store_requeued, store_skipped
+from .inputs import Files, Inputs, RecordedFile, left_out
+from .ledger import store_left_out, store_requeued, store_skipped
 from .outlook import Outlook, plan_of
 from .partial import Partial
 from .steps import Steps, leaves_nothing
@@ -49,7 +49,10 @@ class Replay(Drain):
         self.partial = None if part is None else Partial(context, part)
         self.inputs = Inputs(context, files)
         self.outlook = Outlook(self.inputs, needs_state=part is not None)
+        self.repeating: Steps | None = None
         self.replayed: list[int] = []
+        self.left_out: list[RecordedFile] = []
+        self.changed: list[RecordedFile] = []
 
     @property
     def computing(self) -> Context:
@@ -107,6 +110,7 @@ class Replay(Drain):
 
     def _repeated(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Commit:
         """Repeat a step after `head`, and return the newest commit of the branch."""
+        self.repeating = steps
         planned = self._planned(head)
         if planned is None and commit.kind in CARRIED_OUT:
             planned = self._copied(head, steps, step, commit)
@@ -137,13 +141,36 @@ class Replay(Drain):
 
     def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
         ours = super()._execute(head, plan, engine, publishing)
-        if self.partial is None or plan.replays is None:
+        if plan.replays is None or self.repeating is None:
             return ours
+        steps = self.repeating
+        recorded = steps.commit(plan.replays)
         try:
-            return self.partial.merged(head, self.steps().commit(plan.replays), ours)
+            if self.partial is not None:
+                ours = self.partial.merged(head, recorded, ours)
+            return self._without_gone(ours, plan, steps, recorded)
         except InvalidInput:
             discard(self.context.store, ours)
             raise
+
+    def _without_gone(self, ours: Commit, plan: Plan, steps: Steps, recorded: Commit) -> Commit:
+        """Return the commit of a batch with the files that it leaves out, because they are gone, as skipped.
+
+        They count as read, so the branch can be promoted. A file that the repeated version left out stays so.
+        """
+        assert plan.replays is not None
+        before, knowing = plan_of(steps, plan.replays, recorded), steps.knowing(plan.replays, recorded)
+        gone = left_out(before, plan)
+        self.left_out += [RecordedFile(one.source, one.path, recorded.version) for one in gone]
+        self.changed += self.inputs.changed(before, plan, steps.context, knowing)
+        files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in gone]
+        files += [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in recorded.skipped]
+        if not files:
+            return ours
+        stored = store_left_out(self.context, ours, files, steps.context.ledger(knowing).map)
+        skipped = [SkippedFile(one.source, one.path, one.etag, one.size) for one in files]
+        rows = {**ours.rows, LEDGER: {"files": stored.rows}}
+        return dataclasses.replace(ours, skipped=skipped, ledger=stored.segments, rows=rows)
 
     def _copied(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Plan:
         """Create the plan of a step again, as the next one of the branch."""

@@ -1,4 +1,6 @@
-"""`Steps`: the recorded versions that made a branch what it is, oldest first. `replay` carries them out again.
+"""`Steps`: the recorded versions that made a branch what it is, oldest first.
+
+`replay` carries them out again, and `changes` shows what each of them changed.
 
 A promotion took over the versions of another branch, so these stand in its place. INVARIANT: steps come from records
 alone, and a version of the effective history has a beginning of the steps of each later one.
@@ -29,10 +31,15 @@ def leaves_nothing(commit: Commit) -> bool:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a branch up to `head`, its commit."""
+    """The steps of a branch up to `head`, its commit.
+
+    `kept_only`: a promotion of a branch that was dropped is a step itself, because the state of its versions is no
+    longer kept.
+    """
 
     context: Context
     head: Commit | None
+    kept_only: bool = False
 
     @cached_property
     def _found(self) -> tuple[list[VersionOf], dict[int, int]]:
@@ -102,7 +109,7 @@ class Steps:
         for version in effective(head, first):
             step = VersionOf(branch(version), version)
             promoted = self.commit(step).promoted if version in head.promotions else None
-            if promoted is None:
+            if promoted is None or (self.kept_only and promoted.branch in self.context.initialised().dropped):
                 found.append(step)
             else:
                 start = self._first(promoted.branch, promoted.version)

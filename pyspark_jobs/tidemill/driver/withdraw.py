@@ -1,20 +1,27 @@
-"""What a rewind needs of the sinks: which versions they show, whether that can be undone, and what came back since.
+"""What a rewind or promotion needs of the sinks: which versions they show, whether that can be undone, what came back.
 
 INVARIANT: a correction that a sink cannot carry out is refused before it is committed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator, Sequence
 
-from ..counts import count_of
+import pyarrow as pa
+
+from ..counts import count_of, versions_of
 from ..errors import InvalidInput
 from ..protocol.history import is_shown, last_forget
-from ..protocol.records import Commit
+from ..protocol.records import Commit, Published, VersionOf
+from ..sinks import plain_sink
+from ..sinks.contract import Identity, Publication, Sink
 from ..sinks.foreach import ForeachBatch
 from .context import Context
+from .former_sinks import check_former, places_of
 from .lost_versions import place_of
-from .publish import CALLED, works
+from .publish import CALLED, NOT_DESCRIBED, read_record, works
 
 LOG = logging.getLogger("tidemill")
 
@@ -23,6 +30,8 @@ SUSPECT_VERSIONS = 100
 """For how many versions after a correction a run looks for files that it withdrew and a stalled process copied."""
 WITHDRAWING = ("rewind", "forget", "compact", "promote")
 """The kinds of commits that withdraw files."""
+KEEP = 'leave what is published as it is: outputs="keep" or --outputs keep'
+"""What helps if a promotion cannot withdraw what a sink shows."""
 
 
 def may_have_strays(head: Commit | None) -> bool:
@@ -51,18 +60,78 @@ def published_sinks(context: Context, commit: Commit) -> list[str]:
     ]
 
 
-def refuse_unless_withdrawable(context: Context, name: str, verb: str) -> None:
-    """Raise `InvalidInput` if what a sink published cannot be withdrawn, or the code does not have the sink."""
+def refuse_unless_withdrawable(context: Context, name: str, versions: Sequence[int], verb: str) -> None:
+    """Raise `InvalidInput` if what a sink published of versions cannot be withdrawn by this code.
+
+    Files of a sink that the code no longer has are deleted by their records. Calls of a function cannot be undone so.
+    """
     sink = context.declared_sink(name)
-    if sink is None:
+    described = {one: context.log.commit(one).sinks.get(name, NOT_DESCRIBED) for one in versions}
+    calls = [one for one in versions if described[one]["kind"] == ForeachBatch.kind]
+    former = [
+        one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
+    ]
+    records = _published(context, name, former, verb)
+    with _way_out(name, verb):
+        if calls and (sink is None or sink.kind != ForeachBatch.kind):
+            raise InvalidInput(
+                f"its function was called for {versions_of(calls)}, and only the function could undo that, which this "
+                "code does not have"
+            )
+        for (kind, uri), of in places_of(records):
+            check_former(kind, uri, of, _place(context, name))
+    if sink is not None and len(former) < len(versions):
+        _refuse_withdrawal(name, sink, verb)
+
+
+def refuse_unless_shown_again(context: Context, name: str, version: int, verb: str) -> None:
+    """Raise `InvalidInput` if this code cannot publish a version again, because it does not have the sink."""
+    sink = context.declared_sink(name)
+    if sink is not None:
+        _refuse_withdrawal(name, sink, verb)
+        return
+    with _way_out(name, verb):
         raise InvalidInput(
-            f"{verb}: sink `{name}` published versions that would be undone, but this code does not have the sink",
-            hint=f"restore the sink in the code, {verb}, and then remove it",
+            f"the rows of version {version} would have to be published again, but this code does not have the sink"
         )
+
+
+def _refuse_withdrawal(name: str, sink: Sink, verb: str) -> None:
     try:
         sink.refuse_withdrawal()
     except InvalidInput as error:
-        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=error.hint) from error
+        hint = f"{error.hint}. Or {KEEP}" if verb == "promote" else error.hint
+        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
+
+
+def _published(context: Context, name: str, versions: Sequence[int], verb: str) -> list[Published]:
+    """Return the records of versions. `InvalidInput` for one that is not published yet."""
+    records = []
+    for version in versions:
+        record = read_record(context, VersionOf(context.branch, version), name)
+        if record is None:
+            raise InvalidInput(
+                f"{verb}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
+                hint="run `tidemill publish` with code that has the sink",
+            )
+        records.append(record)
+    return records
+
+
+def _place(context: Context, name: str) -> Publication:
+    """Return what is needed to look at the place of a sink that the code does not have."""
+    identity = Identity(context.job.pipeline, context.initialised().uuid, name, 0)
+    return Publication(identity, (), pa.schema([]), context.store, context.storage_options.get("sink"))
+
+
+@contextlib.contextmanager
+def _way_out(name: str, verb: str) -> Iterator[None]:
+    """Add to errors the sink's name, and what helps."""
+    try:
+        yield
+    except InvalidInput as error:
+        hint = KEEP if verb == "promote" else f"{verb} with code that has the sink, and then remove it"
+        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
 
 
 def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> dict[str, list[str]]:
@@ -74,17 +143,27 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     found: dict[str, list[str]] = {}
     if head is None or not context.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
         return found
-    for name, output in context.job.outputs.items():
-        if output.sink is None or not output.sink.path:
-            continue
-        place = place_of(context, output)
-        present = output.sink.present(place, after=since - 1)
+    for name, sink, place in _with_places(context, head):
+        present = sink.present(place, after=since - 1)
         strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version, name))
         if strays:
             LOG.warning(
                 "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",
                 name, count_of(len(strays), "file"), strays[0],
             )  # fmt: skip
-            output.sink.withdraw(place, strays)
+            sink.withdraw(place, strays)
             found[name] = strays
     return found
+
+
+def _with_places(context: Context, head: Commit) -> Iterator[tuple[str, Sink, Publication]]:
+    """Yield the sinks that have a place: those of the code, and others that were withdrawn from recently."""
+    for name, output in context.job.outputs.items():
+        if output.sink is not None and output.sink.path:
+            yield name, output.sink, place_of(context, output)
+    for by in [last + 1 for _, last in head.replaced if head.version - last <= SUSPECT_VERSIONS]:
+        for name in context.log.commit(by).withdraws:
+            record = read_record(context, VersionOf(context.branch, by), name)
+            sink = None if record is None else plain_sink(record.kind, record.uri)
+            if sink is not None and context.declared_sink(name) is None:
+                yield name, sink, _place(context, name)

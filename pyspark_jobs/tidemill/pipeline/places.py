@@ -54,15 +54,19 @@ def check_branch_place(pipeline: Graph, prefix: str, root: str, storage_options:
         moved = dataclasses.replace(write, sink=write.sink.at(f"{prefix.rstrip('/')}/{write.name}"))
         _check_outside(pipeline, moved, root, storage_options)
         _check_not_read(pipeline, moved, storage_options)
-        place = _place(moved.sink.path, options)
         for other in writes:
-            theirs = _place(other.sink.path, options)
-            if _below(place, theirs) is not None or _below(theirs, place) is not None:
+            if overlap(moved.sink.path, other.sink.path, options):
                 raise InvalidInput(
                     f"sink `{write.name}` of the branch would write to `{moved.sink.path}`; sink `{other.name}` of the "
                     f"pipeline writes to `{other.sink.path}`, so readers would find the rows of both",
                     hint="let the branch publish to another folder",
                 )
+
+
+def overlap(one: str, other: str, options: Mapping[str, Any] | None) -> bool:
+    """Whether one of two folders is inside of the other one, or both are the same, however they are spelled."""
+    places = _place(one, options), _place(other, options)
+    return any(_below(*pair) is not None for pair in (places, places[::-1]))
 
 
 def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> None:

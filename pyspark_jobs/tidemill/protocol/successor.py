@@ -47,7 +47,7 @@ PROMOTED = {
 }
 """What a promotion says of itself and of the sinks."""
 CHANGES: dict[Kind, set[str]] = {
-    "batch": BATCH,
+    "batch": BATCH | {"skipped"},
     "sweep": BATCH,
     "void": {"reason"},
     "skip": {"reason", "ledger", "rows", "skipped"},

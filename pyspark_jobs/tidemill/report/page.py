@@ -8,26 +8,22 @@ their hashes, and no request.
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import html
-import importlib.resources
 import json
 import re
 
 from .data import Report
+from .drawing import asset, scripts, styles
 from .plain_tables import plain_tables
 
-LIBRARY = "uPlot.iife.min.js"
-SCRIPTS = ("elements.js", "format.js", "charts.js", "graph.js", "sections.js", "report.js")
-STYLES = ("uPlot.min.css", "report.css")
 _ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def page(report: Report) -> str:
-    """Return the page of a report."""
-    style, script = styles(), f"{scripts()}\n{_asset('start.js')}"
+def page(report: Report, served: bool = False) -> str:
+    """Return the page of a report. `served`: a server makes it, so it can ask for the look-up of a key."""
+    style, script = styles(), f"{scripts()}\n{asset('start_served.js' if served else 'start.js')}"
     values = {
         "title": html.escape(f"{report.pipeline}: Tidemill report"),
         "policy": _policy(style, script),
@@ -36,26 +32,12 @@ def page(report: Report) -> str:
         "data": data_of(report),
         "script": script,
     }
-    return _PLACE.sub(lambda found: values[found[1]], _asset("page.html"))
+    return _PLACE.sub(lambda found: values[found[1]], asset("page.html"))
 
 
 def data_of(report: Report) -> str:
     """Return a report as JSON that may stand in a `script` element: ASCII, without `<`, `>` and `&`."""
     return json.dumps(report.as_dict(), separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
-
-
-@functools.cache
-def scripts() -> str:
-    """Return the scripts: they define `TidemillReport.render(element, data)`, which shows a report in an element."""
-    parts = "\n".join(_asset(name) for name in SCRIPTS)
-    notice = f"/*\nuPlot, inlined below:\n\n{_asset('uPlot.LICENSE')}\n*/"
-    return f'{notice}\n{_asset(LIBRARY)}\n(function () {{\n"use strict";\n{parts}\n}})();'
-
-
-@functools.cache
-def styles() -> str:
-    """Return the style of everything that `TidemillReport.render` makes."""
-    return "\n".join(_asset(name) for name in STYLES)
 
 
 def _policy(style: str, script: str) -> str:
@@ -72,8 +54,3 @@ def _policy(style: str, script: str) -> str:
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@functools.cache
-def _asset(name: str) -> str:
-    return importlib.resources.files(__package__).joinpath("assets", name).read_text("utf-8").strip()

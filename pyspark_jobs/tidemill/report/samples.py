@@ -140,7 +140,8 @@ def _of_version(one: KeyVersion, with_files: bool) -> dict[str, Any]:
     files = one.files if with_files else []
     more = [f"… {len(files) - MOST_FILES} more"] if len(files) > MOST_FILES else []
     return {
-        "version": one.version, "kind": one.kind, "batch_time_ms": one.batch_time_ms, "value": shown(one.value),
+        "version": one.version, "branch": one.branch, "kind": one.kind,
+        "batch_time_ms": one.batch_time_ms, "value": shown(one.value),
         "reason": shown(one.reason), "files": [shown(name) for name in files[:MOST_FILES]] + more,
         "is_oldest": one.is_oldest,
     }  # fmt: skip

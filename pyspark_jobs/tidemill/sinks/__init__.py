@@ -2,6 +2,7 @@
 
 A new sink is one file. If it writes files of another extension, it has an entry in `_FORMS` too, by which committed
 files are read back. INVARIANT: a sink that is written to comes from the code, never from what a commit records.
+From a recorded place, published files are only deleted.
 """
 
 from __future__ import annotations
@@ -23,4 +24,13 @@ def reader(extension: str, name: str) -> Sink:
     return _FORMS[extension]
 
 
-__all__ = ["reader"]
+def plain_sink(kind: str, uri: str) -> Sink | None:
+    """Return a sink that looks at a recorded place and deletes from it, or None for a kind without plain files.
+
+    `uri` is that of a record: a path after `file://` is written as it is.
+    """
+    form = _FORMS.get(f".{kind}")
+    return None if form is None or not uri else form.at(uri.removeprefix("file://"))
+
+
+__all__ = ["plain_sink", "reader"]

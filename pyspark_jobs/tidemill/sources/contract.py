@@ -126,6 +126,10 @@ class Source(Protocol):
     def intake(self) -> Intake:
         """Which files are read, and how many by one batch."""
 
+    @property
+    def parsing(self) -> Mapping[str, Any]:
+        """The options that decide which rows a file has."""
+
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
         """Return every file that is present now, in the order in which batches read them."""
 

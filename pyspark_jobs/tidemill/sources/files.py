@@ -146,6 +146,12 @@ class Files:
         )
 
     @property
+    def parsing(self) -> Mapping[str, Any]:
+        """The format, the mode and the options of the format."""
+        options = {"csv": self._csv, "json": self._json}
+        return {"format": self.format, "mode": self.mode, "options": options.get(self.format)}
+
+    @property
     def _after_ms(self) -> int | None:
         """The time after which a file must be modified."""
         first = [self.start - 1] if isinstance(self.start, int) else []

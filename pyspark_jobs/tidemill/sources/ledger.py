@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from .. import _native
 from ..errors import InvalidInput
 from ..names import REQUEUED as REQUEUED_FOLDER
-from ..names import is_requeued, requeued_version
+from ..names import is_requeued
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
@@ -160,12 +160,11 @@ def paths_of(ledger: _native.StateMap, source: str) -> list[str]:
     return [path for path in paths if not is_requeued(path)]
 
 
-def requeued_of(ledger: _native.StateMap, version: int) -> list[tuple[str, str]]:
-    """Return path and checksum of all objects with requeued rows of a version, whether a batch has read them or not."""
+def requeued_objects(ledger: _native.StateMap) -> list[tuple[str, str, str]]:
+    """Return source, path and checksum of all objects with requeued rows, whether a batch has read them or not."""
     rows = ledger.scan()
     rows = rows.filter(pc.starts_with(rows.column("path"), f"/{REQUEUED_FOLDER}"))
-    pairs = zip(rows.column("path").to_pylist(), rows.column("etag").to_pylist(), strict=True)
-    return sorted((path, checksum) for path, checksum in pairs if requeued_version(path) == version)
+    return sorted(zip(*(rows.column(name).to_pylist() for name in ("source", "path", "etag")), strict=True))
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap) -> None:

@@ -55,6 +55,11 @@ class Rows:
         """No limits: a batch reads every waiting file."""
         return Intake()
 
+    @property
+    def parsing(self) -> Mapping[str, Any]:
+        """Those of the files in which the rows are stored."""
+        return self._files.parsing
+
     def __repr__(self) -> str:
         return f"Rows({to_ddl(self.schema)!r})"
 

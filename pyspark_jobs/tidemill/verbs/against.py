@@ -6,6 +6,7 @@ branch that also ran by itself may have read other input; its own versions are n
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +15,22 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..driver.context import Context
+from ..driver.inputs import RecordedFile
 from ..driver.steps import Steps, last_repeated
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.history import effective
-from ..protocol.records import CARRIED_OUT
+from ..protocol.records import CARRIED_OUT, Commit
 from .at import label
+from .covered import left_out, own_versions
 from .diff import Asked, diff
 from .diff_outputs import OutputDiff
 from .diff_state import StateDiff
 from .open import on_branch
-from .promote import own_versions, planned
+from .promote import planned, planned_if_level
+
+MOST_DIGITS = 75
+"""How many digits a difference may have. A sum or difference of two such numbers has one more, the most that Arrow has.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,12 @@ class Against:
     """What a branch changes: version `after` of it, compared with version `before` of the branch that is open.
 
     `behind` are the later versions of the open branch, which the branch has not repeated. `refused` says why `promote`
-    would refuse the branch as it is now; None: it would not. `problems`: what cannot be compared, and why. `own` are
-    versions that the branch ran by itself, which may have read other input.
+    would refuse the branch as it is now, and `hint` what helps; None: it would not. `only_behind`: it would not after
+    catching up. `problems`: what cannot be compared, and why. `own` are versions that the branch ran by itself, which
+    may have read other input. `left_out` are files that were gone when the branch was replayed.
+
+    `dropped_sinks` are sinks that this code does not have. A promotion withdraws what they have published since the
+    start of the branch.
     """
 
     branch: str
@@ -85,6 +96,10 @@ class Against:
     sinks: dict[str, RowChanges]
     problems: dict[str, str]
     own: list[int] = field(default_factory=list)
+    hint: str = ""
+    only_behind: bool = False
+    left_out: list[RecordedFile] = field(default_factory=list)
+    dropped_sinks: list[str] = field(default_factory=list)
 
     @property
     def is_equal(self) -> bool:
@@ -92,7 +107,7 @@ class Against:
         states = (one.total or one.deadlines or one.not_compared or any(one.variables.values())
                   for one in self.operators.values())  # fmt: skip
         rows = (one.added or one.removed or one.not_compared for one in self.sinks.values())
-        return not (self.problems or any(states) or any(rows))
+        return not (self.problems or self.dropped_sinks or any(states) or any(rows))
 
 
 def against(context: Context, name: str, tolerance: float | None = None) -> Against:
@@ -114,12 +129,19 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
         before=before,
         after=after,
         behind=[] if head is None else list(effective(head, level + 1)),
-        refused=_refused(context, name),
         operators={one: _keys(changes, rows.get(one, {})) for one, changes in found.operators.items()},
         sinks={one: RowChanges(rows.added, rows.removed, rows.not_compared) for one, rows in found.sinks.items()},
         problems=found.problems,
         own=[one.version for one in own_versions(branch, theirs) if one.kind in CARRIED_OUT and one.replays is None],
+        left_out=left_out(branch, theirs),
+        dropped_sinks=_dropped(context, head),
+        **_refused(context, name),
     )
+
+
+def _dropped(context: Context, head: Commit | None) -> list[str]:
+    described = {} if head is None else head.sinks
+    return [name for name, one in described.items() if one["kind"] is not None and context.declared_sink(name) is None]
 
 
 def _level(branch: Context, steps: Steps) -> int:
@@ -131,12 +153,14 @@ def _level(branch: Context, steps: Steps) -> int:
     return max((version for version, end in steps.ends.items() if end <= after), default=-1)
 
 
-def _refused(context: Context, name: str) -> str | None:
-    try:
-        planned(context, name)
-    except InvalidInput as error:
-        return error.first_line
-    return None
+def _refused(context: Context, name: str) -> dict[str, Any]:
+    """Return why `promote` would refuse a branch, what helps, and whether catching up is all that is missing."""
+    for look in (planned_if_level, planned):
+        try:
+            look(context, name)
+        except (InvalidInput, StoreUnavailable) as error:
+            return {"refused": error.first_line, "hint": error.hint or "", "only_behind": look is planned}
+    return {"refused": None}
 
 
 def _keys(found: StateDiff, rows: dict[str, int]) -> KeyChanges:
@@ -155,7 +179,7 @@ def _keys(found: StateDiff, rows: dict[str, int]) -> KeyChanges:
 def _largest(table: pa.Table) -> list[LargestChange]:
     """Return for each column of numbers the row whose values are furthest apart. Keys without one of both are left out.
 
-    The first of several in the order of the table counts.
+    The first of several in the order of the table counts. Whole numbers and decimals are compared exactly.
     """
     found = []
     keys = [name for name in table.column_names if name not in ("before", "after")]
@@ -163,16 +187,25 @@ def _largest(table: pa.Table) -> list[LargestChange]:
     for one in table.schema.field("after").type:
         if not (_is_number(one.type) and _is_number(before.get(one.name, pa.null()))):
             continue
-        sides = [pc.struct_field(table.column(side), one.name) for side in ("before", "after")]
-        numbers = [pc.cast(side, pa.float64(), safe=False) for side in sides]
-        apart = pc.abs(pc.subtract(numbers[1], numbers[0]))
-        apart = pc.if_else(pc.is_nan(apart), None, apart)
-        most = pc.max(apart).as_py()
-        if most:
-            row = table.slice(pc.index(apart, pa.scalar(most, pa.float64())).as_py(), 1).to_pylist()[0]
+        apart = _apart(*(pc.struct_field(table.column(side), one.name) for side in ("before", "after")))
+        most = pc.max(apart)
+        if most.as_py():
+            row = table.slice(pc.index(apart, most).as_py(), 1).to_pylist()[0]
             key = {name: row[name] for name in keys}
             found.append(LargestChange(key, one.name, row["before"][one.name], row["after"][one.name]))
     return found
+
+
+def _apart(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return how far apart the numbers of two columns are; null if one is missing or not a number."""
+    kinds = (before.type, after.type)
+    if not any(pt.is_floating(kind) for kind in kinds):
+        scale = max(kind.scale if pt.is_decimal(kind) else 0 for kind in kinds)
+        with contextlib.suppress(pa.ArrowInvalid):  # the digits of both do not fit into one number
+            exact = pa.decimal256(MOST_DIGITS, scale)
+            return pc.abs(pc.subtract(pc.cast(after, exact), pc.cast(before, exact)))
+    apart = pc.abs(pc.subtract(*(pc.cast(side, pa.float64(), safe=False) for side in (after, before))))
+    return pc.if_else(pc.is_nan(apart), None, apart)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -5,9 +5,10 @@ CRASH: each is one entry of `refs/`, so it is there or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any
 
 from ..clock import now_ms
 from ..counts import count_of
@@ -17,7 +18,7 @@ from ..driver.lost_versions import place_of
 from ..driver.versions import VersionSpec, is_number, resolve
 from ..errors import InvalidInput
 from ..names import check_name
-from ..pipeline.places import check_branch_place
+from ..pipeline.places import check_branch_place, overlap
 from ..protocol.entries import DropBranch, NewBranch
 from ..protocol.log import log_of
 from ..protocol.records import Parent
@@ -105,7 +106,7 @@ def _entry(
         if name in refs.tags:
             raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
         if publish_to is not None:
-            _check_place(refs, name, publish_to)
+            _check_place(refs, name, publish_to, context.storage_options.get("sink"))
         if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
             raise InvalidInput(f"branch `{name}`: the branch `{fork.branch}`, from which it would start, was dropped")
         refuse_if_gone(refs, found, "start a branch at", whole=True)
@@ -178,12 +179,14 @@ def _is_time(context: Context, at: VersionSpec | date) -> bool:
     return True
 
 
-def _check_place(refs: Refs, name: str, publish_to: str) -> None:
-    """Raise `InvalidInput` if another branch publishes to the same place."""
+def _check_place(refs: Refs, name: str, publish_to: str, options: Mapping[str, Any] | None) -> None:
+    """Raise `InvalidInput` if another branch publishes to the same place, inside of it or above it."""
     for one in refs.branches.values():
-        if one.publish_to is not None and one.publish_to.rstrip("/") == publish_to.rstrip("/"):
+        if one.publish_to is not None and overlap(one.publish_to, publish_to, options):
             raise InvalidInput(
-                f"branch `{name}`: branch `{one.name}` publishes to `{publish_to}`", hint="choose another place"
+                f"branch `{name}` would publish to `{publish_to}`, and branch `{one.name}` publishes to "
+                f"`{one.publish_to}`; readers would find the rows of both",
+                hint="choose a place that is neither inside of the other one nor above it",
             )
 
 

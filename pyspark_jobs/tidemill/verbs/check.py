@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..driver.context import Context
+from ..driver.fingerprint import OtherCode, other_code
 from ..driver.identity import check_root
 from ..driver.sink_checks import Accepted, check_outputs
 from ..errors import InvalidInput
@@ -24,12 +25,15 @@ class CheckReport:
 
     `status` is that of the worst difference: `compatible` (a run goes ahead), `needs init`, `needs migration` or
     `refused`. With `against`, the code and `version` are those of that branch, and it says what the branch changes.
+    `other_code` are the operators and sinks whose rows this code makes in another way than the newest version did; that
+    needs nothing, and is what a change of code is for.
     """
 
     status: Status
     version: int
     differences: list[Difference] = field(default_factory=list)
     against: Against | None = None
+    other_code: OtherCode = field(default_factory=lambda: OtherCode(-1))
 
 
 def check_against(context: Context, branch: str, tolerance: float | None = None) -> CheckReport:
@@ -53,7 +57,8 @@ def check(context: Context) -> CheckReport:
     found += _refusal("repository", lambda: check_places(context.pipeline, context.root, context.storage_options))
     found += _refusal("repository", lambda: check_root(context))
     found += _refusal("sink", lambda: check_outputs(context, head, Accepted()))
-    return CheckReport(worst(found), -1 if head is None else head.version, found)
+    differs = other_code(context, head)
+    return CheckReport(worst(found), -1 if head is None else head.version, found, other_code=differs)
 
 
 def _refusal(what: str, look: Callable[[], None]) -> list[Difference]:

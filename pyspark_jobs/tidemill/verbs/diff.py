@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,17 +11,19 @@ import pyarrow as pa
 
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
+from ..driver.steps import Steps
 from ..driver.versions import VersionSpec
 from ..errors import InvalidInput
 from ..protocol.history import effective, is_effective
 from ..schema import empty_table, int64_array
-from .at import commit_at
+from .at import branch_name, commit_at
 from .diff_outputs import OutputDiff, output_diff
 from .diff_state import Point, StateDiff, Wanted, state_diff
 from .located import same_operator
+from .open import on_branch_of
 from .read import sink_names
 
-OF_VERSION = "version"
+OF_VERSION, OF_BRANCH = "version", "branch"
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,32 @@ def changes(context: Context, asked: Range) -> pa.Table:
         return state_diff(a, b, asked.operator, wanted).table
     _check_history(a, b)
     before, tables = a, []
-    for version in effective(b.commit, a.version + 1):
-        now = Point(b.context, b.context.log.commit(version))
-        tables.append(_of_version(state_diff(before, now, _name_at(now, b, asked.operator), wanted).table, version))
+    for now in _after(a, b):
+        tables.append(_of_version(state_diff(before, now, _name_at(now, b, asked.operator), wanted).table, now))
         before = now
     if not tables:
-        return _of_version(empty_table(state_diff(a, b, asked.operator, wanted).table.schema), -1)
+        return _of_version(empty_table(state_diff(a, b, asked.operator, wanted).table.schema), b)
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _after(a: Point, b: Point) -> Iterator[Point]:
+    """Yield the versions that made `b` of `a`, oldest first. Those of a promoted branch stand in the promotion's place.
+
+    If the promotion kept the outputs of versions that are not its branch's, `a` may be one of these. Then the promotion
+    is a version like any other.
+    """
+    steps = Steps(b.context, b.commit, kept_only=True)
+    place = 0 if a.version < 0 else steps.ends.get(a.version)
+    if place is None:
+        for version in effective(b.commit, a.version + 1):
+            yield Point(b.context, b.context.log.commit(version))
+        return
+    opened = {b.context.at(b.version).branch: b.context}
+    for step in steps.all[place:]:
+        own = b.context if steps.is_own(step) else opened.get(step.branch)
+        if own is None:
+            own = opened[step.branch] = on_branch_of(b.context, step.branch)
+        yield Point(own, steps.commit(step))
 
 
 def _check_history(a: Point, b: Point) -> None:
@@ -166,6 +187,10 @@ def _name_at(then: Point, now: Point, operator: str) -> str:
     return same_operator(operator, then.commit, now.commit, then.schemas(operator)) or operator
 
 
-def _of_version(table: pa.Table, version: int) -> pa.Table:
-    column = int64_array([version] * table.num_rows)
-    return table.add_column(0, pa.field(OF_VERSION, pa.int64()), column)
+def _of_version(table: pa.Table, at: Point) -> pa.Table:
+    """Add the columns `branch` and `version` to the rows of a version."""
+    made_by = at.context.at(at.version).branch
+    branch = pa.array([branch_name(at.context, made_by)] * table.num_rows, pa.string())
+    version = int64_array([at.version] * table.num_rows)
+    found = table.add_column(0, pa.field(OF_BRANCH, pa.string()), branch)
+    return found.add_column(0, pa.field(OF_VERSION, pa.int64()), version)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from ..errors import InvalidInput
 from ..names import ADDED
 from ..protocol.records import Commit, OutputFile
 from ..protocol.retained import At, refuse_if_gone
@@ -60,7 +61,7 @@ def output_diff(
     a: Point, b: Point, sink: str, ids: bool = False, tolerance: float | None = None, limit: int | None = None
 ) -> OutputDiff:
     """Compare the outputs of two versions. `InvalidInput` for an unknown sink, or versions that are not kept."""
-    name, schema = sink_schema(b.context, sink)
+    name, schema = _schema(a, b, sink)
     ours, theirs = _own(a, b, name)
     ours, theirs = _without_equal_files(ours, theirs)
     with kept(a.context, a.commit), kept(b.context, b.commit):
@@ -105,6 +106,14 @@ def bag_difference(before: pa.Table, after: pa.Table, tolerance: float | None = 
         far = pc.or_(far, differs(one_array(one), one_array(other), tolerance))
     near = pairs.filter(pc.invert(far))
     return _left(removed, near.column("a")), _left(added, near.column("b"))
+
+
+def _schema(a: Point, b: Point, sink: str) -> tuple[str, pa.Schema]:
+    """Return the name and columns of a sink in the second version, or in the first one if only that has it."""
+    try:
+        return sink_schema(b.context, sink)
+    except InvalidInput:
+        return sink_schema(a.context, sink)
 
 
 def _own(a: Point, b: Point, sink: str) -> tuple[list[_Files], list[_Files]]:

@@ -61,7 +61,7 @@ def reported(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator
     for one in versions:
         when = "" if one.batch_time_ms is None else f", batch time {iso(one.batch_time_ms)}"
         value = "removed" if one.value is None else _shown(one.value)
-        yield f"version {one.version} ({one.kind}{when}): {value}"
+        yield f"version {one.label} ({one.kind}{when}): {value}"
         if one.is_oldest:
             yield "  older versions are not kept; the value may be older than this version"
         if one.reason:

@@ -1,8 +1,9 @@
 """`history`: the versions in which the state of one key changed, with what caused each of them. Read only.
 
 Most versions are passed over: the newest segment with the key says when the key was last written, and between that
-version and this one it did not change. INVARIANT: only versions of the effective history count, and each is compared
-with the version before it there.
+version and this one it did not change. The versions of a promoted branch stand in the place of its promotion, which
+changes nothing that they did not. INVARIANT: only versions of the effective history count, and each is compared with
+the version before it there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from .. import _native
 from ..driver.context import Context
+from ..driver.fingerprint import DEFINITIONS
 from ..driver.identity import warn_if_moved
 from ..errors import InvalidInput
 from ..operators.transform_with_state import TIMERS
@@ -28,10 +30,12 @@ from ..protocol.retained import seen_floor
 from ..schema import compare, differs, one_array
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
+from .at import branch_name
 from .finished import finished, key_columns
 from .fired import Fired, fired_as_recorded
 from .key_rows import KeyInput, files_of, key_input
 from .located import Located, located, operator_in, same_operator, schemas_at
+from .open import on_branch_of
 from .read import key_batch
 
 _TIMES = ("updated_at", "deadline")
@@ -48,7 +52,7 @@ class KeyVersion:
     which functions ran, `airflow` in which Airflow task.
 
     `files`, `rows` and `fired` are read when they are first used. `is_oldest`: older versions are no longer kept, so
-    the value may be older than this version.
+    the value may be older than this version. `branch`: the promoted branch to which the version belongs, or None.
     """
 
     version: int
@@ -59,7 +63,13 @@ class KeyVersion:
     airflow: dict[str, str]
     reason: str | None = None
     is_oldest: bool = False
+    branch: str | None = None
     _cause: _Cause | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """The version as users write it: `12`, or `fix@12` for one of a promoted branch."""
+        return str(self.version) if self.branch is None else f"{self.branch}@{self.version}"
 
     @property
     def files(self) -> list[str]:
@@ -85,7 +95,8 @@ class KeyVersion:
         """Return everything as plain values. Without `with_rows`, no input file is read again."""
         caused = {"fired": self.fired, "rows": self.rows, "unread": self.unread} if with_rows else {}
         return {
-            "version": self.version, "kind": self.kind, "batch_time_ms": self.batch_time_ms, "value": self.value,
+            "version": self.version, "branch": self.branch, "kind": self.kind,
+            "batch_time_ms": self.batch_time_ms, "value": self.value,
             "files": self.files, **caused, "code": self.code, "airflow": self.airflow, "reason": self.reason,
             "is_oldest": self.is_oldest,
         }  # fmt: skip
@@ -156,8 +167,12 @@ def history(
     warn_if_moved(context)
     head = context.head()
     name = operator_in(operator, schemas_at(context, head, True, operator))
-    reader = _Reader(context, head, name, key, variable, partial)
-    return [reader.described(now, before) for now, before in reversed(list(_changes(reader)))]
+    reader: _Reader | None = _Reader(context, head, name, key, variable, partial)
+    found: list[KeyVersion] = []
+    while reader is not None:
+        found += [reader.described(now, before) for now, before in _changes(reader)]
+        reader = reader.promoted()
+    return found[::-1]
 
 
 def _changes(reader: _Reader) -> Iterator[tuple[_Sight, _Sight | None]]:
@@ -171,7 +186,7 @@ def _changes(reader: _Reader) -> Iterator[tuple[_Sight, _Sight | None]]:
             continue
         before = None if now.version <= reader.oldest else reader.sight(reader.effective(now.version - 1))
         if before is None:
-            if now.raw.num_rows:
+            if now.raw.num_rows and reader.promotion is None:
                 yield now, None
             return
         if not _is_same_state(now, before) and not _is_same(now.shown, before.shown):
@@ -184,13 +199,24 @@ def _is_same_state(one: _Sight, other: _Sight) -> bool:
 
 
 class _Reader:
-    """Reads one key in any version."""
+    """Reads one key in the versions from the newest promotion up to `head`; if there is none, in all.
+
+    `opened` is the branch that the user has open. `is_tip`: `head` is its newest version.
+    """
 
     def __init__(
-        self, context: Context, head: Commit | None, operator: str, key: Any, variable: str | None, partial: bool
+        self,
+        context: Context,
+        head: Commit | None,
+        operator: str,
+        key: Any,
+        variable: str | None,
+        partial: bool,
+        opened: Context | None = None,
     ) -> None:
         self.context, self.head, self.operator, self.variable, self.partial = context, head, operator, variable, partial
-        self.first = located(context, head, True, operator, variable)
+        self.given, self.opened, self.is_tip = key, opened or context, opened is None
+        self.first = located(context, head, self.is_tip, operator, variable)
         self.key = key_batch([key], self.first.columns.key, "history")
         self.commits: dict[int, Commit] = {}
         self.hash: int = _native.key_hashes(self.key)[0].as_py()
@@ -199,6 +225,42 @@ class _Reader:
         self.oldest = -1 if lowest <= 0 else lowest
         if head is not None and self.oldest > 0 and not is_effective(head, self.oldest):
             self.oldest = next(n for n in range(self.oldest, head.version + 1) if is_effective(head, n))
+        self.promotion = self._promotion()
+        if self.promotion is not None:
+            self.oldest = self.promotion.version
+
+    def _promotion(self) -> Commit | None:
+        """Return the newest promotion in the history whose branch can still be read, unless older versions are lost."""
+        dropped = self.context.initialised().dropped
+        for version in reversed([] if self.head is None else self.head.promotions):
+            if self.head is not None and is_effective(self.head, version) and version >= self.oldest:
+                made = self.commit(version)
+                if made.promoted is not None and made.promoted.branch not in dropped:
+                    return made
+        return None
+
+    def promoted(self) -> _Reader | None:
+        """Return a reader of the branch that was promoted, up to the version that the promotion names.
+
+        None if nothing was promoted, or the branch has the operator not, or with another key.
+        """
+        if self.promotion is None or self.promotion.promoted is None:
+            return None
+        context = on_branch_of(self.context, self.promotion.promoted.branch)
+        theirs = context.log.commit(self.promotion.promoted.version)
+        name = same_operator(self.operator, theirs, self.head, schemas_at(context, theirs, False, self.operator))
+        if name is None:
+            return None
+        try:
+            at = located(context, theirs, False, name, self.variable)
+        except InvalidInput:  # the variable came later
+            return None
+        if any(not one.is_accepted for one in compare(at.columns.key, self.first.columns.key, grows=False)):
+            return None
+        return _Reader(context, theirs, name, self.given, self.variable, self.partial, self.opened)
+
+    def _is_tip(self, version: int) -> bool:
+        return self.is_tip and version == self.newest
 
     @property
     def newest(self) -> int:
@@ -214,12 +276,12 @@ class _Reader:
     def sight(self, version: int) -> _Sight | None:
         """Return what the key sees in a version. None if the operator, or its key, was another one there."""
         commit = None if version < 0 else self.commit(version)
-        schemas = schemas_at(self.context, commit, version == self.newest, self.operator)
+        schemas = schemas_at(self.context, commit, self._is_tip(version), self.operator)
         name = same_operator(self.operator, commit, self.head, schemas)
         if name is None:
             return None
         try:
-            at = located(self.context, commit, version == self.newest, name, self.variable)
+            at = located(self.context, commit, self._is_tip(version), name, self.variable)
         except InvalidInput:  # the variable came later
             return None
         if any(not one.is_accepted for one in compare(at.columns.key, self.first.columns.key, grows=False)):
@@ -283,22 +345,28 @@ class _Reader:
         ended = () if before is None else tuple(_deadlines(self._timed(before)) - _deadlines(self._timed(now)))
         cause = _Cause(self.context, commit, now.at, self.key, ended)
         is_oldest = before is None and self.oldest > 0
-        code = {**commit.code, "functions": _functions(commit.code.get("functions", {}), now.at.operator)}
+        is_own = self.opened.at(commit.version).branch == commit.branch
         return KeyVersion(
-            commit.version, commit.batch_time_ms, value, commit.kind, code, dict(commit.airflow), commit.reason,
-            is_oldest, None if is_oldest else cause,
+            commit.version, commit.batch_time_ms, value, commit.kind, _code_of(commit, now.at.operator),
+            dict(commit.airflow), commit.reason, is_oldest, None if is_own else branch_name(self.opened, commit.branch),
+            None if is_oldest else cause,
         )  # fmt: skip
 
     def _timed(self, sight: _Sight) -> pa.Table:
         """Return the rows whose deadlines fire: those of the timers, if there are timers."""
         if TIMERS not in sight.at.recorded["maps"] or sight.at.map == TIMERS:
             return sight.raw
-        is_newest = sight.version == self.newest
-        return self.rows(located(self.context, sight.commit, is_newest, sight.at.operator, TIMERS))
+        is_tip = self._is_tip(sight.version)
+        return self.rows(located(self.context, sight.commit, is_tip, sight.at.operator, TIMERS))
 
 
-def _functions(functions: dict[str, Any], operator: str) -> dict[str, Any]:
-    return {name: found for name, found in functions.items() if name == operator or name.startswith("step ")}
+def _code_of(commit: Commit, operator: str) -> dict[str, Any]:
+    """Return the code that ran, with only the functions and the definition of one operator."""
+    functions = commit.code.get("functions", {})
+    code = {name: one for name, one in commit.code.items() if name != DEFINITIONS}
+    code["functions"] = {name: one for name, one in functions.items() if name == operator or name.startswith("step ")}
+    definition = commit.code.get(DEFINITIONS, {}).get("operators", {}).get(operator)
+    return code if definition is None else {**code, "definition": definition}
 
 
 def _deadlines(rows: pa.Table) -> set[int]:

@@ -19,10 +19,10 @@ from ..driver.context import Context, version_of_tidemill
 from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.execute import receipts_of
-from ..driver.fingerprint import described_function
 from ..driver.identity import check_root
 from ..driver.migration import Move, Wanted, moves_of, renames_of
 from ..errors import Fenced, InvalidInput, TidemillError
+from ..pipeline.definition import described_function
 from ..pipeline.places import check_places
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes

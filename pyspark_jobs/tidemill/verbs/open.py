@@ -97,6 +97,14 @@ def on_branch(context: Context, name: str) -> Context:
                                sinks_seen=set())  # fmt: skip
 
 
+def on_branch_of(context: Context, branch: str) -> Context:
+    """Return the context of a branch that was not dropped, by its id."""
+    if branch == context.branch:
+        return context
+    known = context.initialised().branches
+    return on_branch(context, next(one.name for one in known.values() if one.id == branch))
+
+
 def publishing_to(context: Context, prefix: str) -> Context:
     """Return the context with all sinks below `prefix`, each in a folder with its name."""
     outputs = {}

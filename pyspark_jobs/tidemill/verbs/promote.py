@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from .. import _native
 from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.drain import EngineOf, Limits, OnProgress
+from ..driver.fingerprint import promoted_code
 from ..driver.identity import check_root
+from ..driver.inputs import RecordedFile
 from ..driver.promoted import record_operators
 from ..driver.publish import repair
 from ..driver.sink_checks import NOT_SHARED, Accepted, check_outputs, described
@@ -30,19 +31,16 @@ from ..protocol.history import effective, is_effective, last_forget, replaced_at
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.successor import RESTORED, totals
-from ..sources.contract import SourceFile
-from ..sources.ledger import SKIPPED, Known, look_up
 from ..store.probe import probe
 from ..upkeep.rest_published import Writing
 from .at import branch_name
+from .covered import check_covered, left_out, own_versions
 from .open import on_branch
 from .read import output_files
 from .replay import Asked, ReplayReport, replay
 from .sink_change import SinkChange, published_instead, sink_change
 
 OUTPUTS = ("correct", "keep")
-LISTED = 5
-"""How many versions an error names."""
 ROUNDS = 5
 """How often a promotion catches up with a pipeline that goes on."""
 Made = TypeVar("Made")
@@ -53,6 +51,8 @@ class Promotion:
     """What `promote` would do: `branch` at version `version` takes the place of the versions `replaced`.
 
     `withdraws` and `adds`: by sink, the versions whose files go, and the versions of the branch whose files come.
+    `empty`: versions that are committed first and change nothing, because rows of the branch have these numbers.
+    `left_out`: files that were gone when the branch was replayed, so its state is without them.
     """
 
     branch: str
@@ -60,14 +60,17 @@ class Promotion:
     replaced: list[int]
     withdraws: dict[str, list[int]]
     adds: dict[str, list[int]]
+    empty: list[int] = field(default_factory=list)
+    left_out: list[RecordedFile] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The heads of both branches, the commit of the fork, and what is published instead."""
+    """The heads of both branches, the version and commit at which they part, and what is published instead."""
 
     head: Commit | None
     theirs: Commit
+    start: int
     fork: Commit | None
     change: SinkChange | None
     added: dict[str, list[AddedOutput]]
@@ -82,10 +85,10 @@ def promote(
     probe(context.store)
     repair(context, context.head())
     branch = on_branch(context, name)
-    found = _found(context, branch, name, outputs, accepted or Accepted())
-    while found.added and context.origin(found.head).number < found.theirs.version:
-        _pass_number(context, found, name)
-        found = _found(context, branch, name, outputs, accepted or Accepted())
+    found = _checked(context, branch, name, outputs, accepted or Accepted())
+    while found.promotion.empty:
+        _leave_empty(context, found, name)
+        found = _checked(context, branch, name, outputs, accepted or Accepted())
     repair(context, found.head)  # another process may have committed since; what stays is read from published files
     number = context.origin(found.head).number
     versions = [one.version for those in found.added.values() for one in those]
@@ -95,6 +98,7 @@ def promote(
     changes: dict[str, Any] = {name: getattr(theirs, name) for name in RESTORED}
     changes |= {
         "reason": reason,
+        "code": promoted_code(branch, theirs),
         "operators": totals(theirs.operators),
         "batch_time_ms": max(one.batch_time_ms for one in (found.head, theirs) if one is not None),
         "promoted": theirs.as_parent,
@@ -122,13 +126,15 @@ def promote(
     return made
 
 
-def _pass_number(context: Context, found: _Found, name: str) -> None:
-    """Commit a version that changes nothing, because rows of the branch have its number.
+def _leave_empty(context: Context, found: _Found, name: str) -> None:
+    """Commit versions that change nothing, because rows of the branch have their numbers.
 
     INVARIANT: no version after a promotion has the number of rows that it published, so `_batch_id` tells them apart.
     """
-    reason = f"rows of branch `{name}` have this number"
-    correct(context, context.origin(found.head), "void", {"reason": reason})
+    head = found.head
+    for _ in found.promotion.empty:
+        reason = f"rows of branch `{name}` have this number"
+        head = correct(context, context.origin(head), "void", {"reason": reason})
 
 
 def promoted_already(context: Context, name: str) -> Commit | None:
@@ -168,10 +174,23 @@ def when_level(context: Context, level: Callable[[], object], take_over: Callabl
 
 def planned(context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
     """Return what `promote` would do. Writes nothing."""
-    return _found(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+    return _checked(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+
+
+def planned_if_level(context: Context, name: str) -> Promotion:
+    """Return what `promote` would do if the branch had read all that this one has."""
+    return _found(context, on_branch(context, name), name, "correct", Accepted()).promotion
+
+
+def _checked(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:
+    """Return what a promotion needs. `InvalidInput` if it does not fit, or the branch has not read all input."""
+    found = _found(context, branch, name, outputs, accepted)
+    check_covered(context, branch, name, found.head, found.theirs, found.start)
+    return found
 
 
 def _found(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:
+    """Check everything but whether the branch has read all input, and return what a promotion needs."""
     if outputs not in OUTPUTS:
         raise InvalidInput(f"promote: outputs={outputs!r}, expected one of {', '.join(OUTPUTS)}")
     if name == MAIN or branch.branch == context.branch:
@@ -188,15 +207,31 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
         raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
     branch.check_operators(theirs)
     _check_code(context, name, head, theirs)
-    fork = _start(theirs, known.fork.version)
+    start = _start(theirs, known.fork.version)
     if head is not None:
-        _check_history(context, name, head, fork, last_repeated(branch, theirs))
-    _check_covered(context, branch, name, head, theirs, fork)
+        _check_history(context, name, head, start, last_repeated(branch, theirs))
     check_outputs(context, head, accepted)
-    start = None if fork < 0 else context.log.commit(fork)
-    replaced = list(effective(head, fork + 1)) if outputs == "correct" else []
+    fork = None if start < 0 else context.log.commit(start)
+    missing = left_out(branch, theirs)
     if outputs == "keep":
-        return _Found(head, theirs, start, None, {}, Promotion(name, theirs.version, [], {}, {}))
+        promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing)
+        return _Found(head, theirs, start, fork, None, {}, promotion)
+    added = _added(context, branch, name, theirs)
+    change = sink_change(context, head, fork, "promote")
+    promotion = Promotion(
+        branch=name,
+        version=theirs.version,
+        replaced=list(effective(head, start + 1)),
+        withdraws=change.withdraws,
+        adds={sink: [one.version for one in those] for sink, those in added.items()},
+        empty=list(range(context.origin(head).number, theirs.version)) if added else [],
+        left_out=missing,
+    )
+    return _Found(head, theirs, start, fork, change, added, promotion)
+
+
+def _added(context: Context, branch: Context, name: str, theirs: Commit) -> dict[str, list[AddedOutput]]:
+    """Return by sink what the versions of the branch made. `InvalidInput` if it is for another kind of sink."""
     added: dict[str, list[AddedOutput]] = {}
     for commit in own_versions(branch, theirs):
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
@@ -204,9 +239,7 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
                 _check_kind(context, name, commit, sink)
             if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
-    change = sink_change(context, head, start, "promote")
-    adds = {sink: [one.version for one in those] for sink, those in added.items()}
-    return _Found(head, theirs, start, change, added, Promotion(name, theirs.version, replaced, change.withdraws, adds))
+    return added
 
 
 def _start(theirs: Commit, fork: int) -> int:
@@ -250,43 +283,6 @@ def _check_history(context: Context, name: str, head: Commit, fork: int, repeate
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
 
 
-def own_versions(branch: Context, theirs: Commit) -> Iterator[Commit]:
-    """Yield the versions of the effective history that are the branch's own, oldest first."""
-    for version in effective(theirs, branch.log.first):
-        yield branch.log.commit(version)
-
-
-def _check_covered(
-    context: Context, branch: Context, name: str, head: Commit | None, theirs: Commit, fork: int
-) -> None:
-    """Raise `InvalidInput` if this branch has read, skipped or requeued what the other one has not."""
-    missing: dict[int, list[str]] = {}
-    ledger = branch.ledger(theirs).map
-    waiting = {split.path for split in theirs.waiting}
-    for version in effective(head, fork + 1):
-        commit = context.log.commit(version)
-        taken_out = [(one.source, one.path) for one in commit.skipped]
-        for (_, path), known in _known(ledger, taken_out):
-            if known is not None and known.how != SKIPPED:
-                raise InvalidInput(
-                    f"promote `{name}`: it has read `{path}`, which version {version} took out of the input",
-                    hint="replay into a new branch",
-                )
-        wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
-        plan = context.log.plan(version) if commit.kind == "batch" else None
-        wanted += [] if plan is None else [(one.source, one.path) for one in plan.splits if one.path not in waiting]
-        found = [path for (_, path), known in _known(ledger, wanted) if known is None]
-        if found:
-            missing[version] = found
-    if missing:
-        shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:LISTED])
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-        raise InvalidInput(
-            f"promote `{name}`: it has not read the input of the versions {shown}{more}",
-            hint="catch up first: catch_up=True or --catch-up, or `tidemill replay`",
-        )
-
-
 def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
     """Raise `InvalidInput` if a branch has made files for another kind of sink than this code declares."""
     output, made = context.job.outputs[sink], commit.sinks[sink]["kind"]
@@ -297,15 +293,6 @@ def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
             f"this code declares {declared or 'none'}",
             hint="promote with the code that ran on the branch",
         )
-
-
-def _known(
-    ledger: _native.StateMap, files: Iterable[tuple[str, str]]
-) -> Iterator[tuple[tuple[str, str], Known | None]]:
-    """Yield what a ledger says of files, by source and path, each once."""
-    wanted = list(dict.fromkeys(files))
-    sought = [SourceFile(source, path, "", 0, 0) for source, path in wanted]
-    yield from zip(wanted, look_up(ledger, sought), strict=True)
 
 
 def catch_up(

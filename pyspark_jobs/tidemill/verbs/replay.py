@@ -13,7 +13,8 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.drain import EngineOf, Limits, OnProgress
-from ..driver.inputs import Files, Inputs
+from ..driver.inputs import Files, Inputs, RecordedFile
+from ..driver.left_alone import LeftAlone, left_alone, warn
 from ..driver.outlook import Outlook
 from ..driver.replaying import Replay
 from ..driver.steps import Steps
@@ -34,6 +35,9 @@ class ReplayReport:
     """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
 
     `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
+    `left_alone` are the others that this code makes in another way than was recorded.
+    `left_out`: files that are gone, which these versions were carried out without. `changed`: files that were read with
+    what they have now, which is not what the version had read. Both are empty unless `files` is "current".
     """
 
     branch: str
@@ -41,6 +45,9 @@ class ReplayReport:
     versions: list[int]
     left: int
     operators: list[str] | None = None
+    left_alone: list[LeftAlone] = field(default_factory=list)
+    left_out: list[RecordedFile] = field(default_factory=list)
+    changed: list[RecordedFile] = field(default_factory=list)
     progress: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -81,6 +88,8 @@ def replay(
         ours = on_branch(context, name)
         _check_fork(context, ours, name, first)
     work = Replay(ours, context, files, engine, limits, on_progress, part)
+    alone = [] if part is None else left_alone(context, part, work.steps(), work.left(ours.head(), work.steps(), end))
+    warn(alone)
     work.replay(end)
     while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
         done = len(work.replayed)
@@ -89,7 +98,17 @@ def replay(
             break  # a limit was reached
     left = work.left(ours.head(), work.steps(), end)
     operators = None if part is None else sorted(part.chosen)
-    return ReplayReport(name, work.replayed, work.done.versions, len(left), operators, work.done.progress)
+    return ReplayReport(
+        branch=name,
+        replayed=work.replayed,
+        versions=work.done.versions,
+        left=len(left),
+        operators=operators,
+        left_alone=alone,
+        left_out=work.left_out,
+        changed=work.changed,
+        progress=work.done.progress,
+    )
 
 
 def _range(context: Context, asked: Asked) -> tuple[int, int | None]:

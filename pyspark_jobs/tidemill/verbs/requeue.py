@@ -105,16 +105,30 @@ def _found(context: Context, origin: Origin, version: VersionSpec, source: str |
     commit = kept_commit(context, resolve(context, version))
     if commit is None:
         raise InvalidInput(f"requeue version {version}: it is before the first batch, so nothing was quarantined")
-    head = origin.head
-    promotions = [] if head is None else [one for one in head.promotions if is_effective(head, one)]
-    if head is not None and not is_effective(head, commit.version) and max(promotions, default=-1) > commit.version:
-        raise InvalidInput(
-            f"requeue version {commit.version}: version {max(promotions)}, a promotion, replaced it",
-            hint="write the corrected rows to a new file of the source",
-        )
+    _check_effective(context, origin.head, commit)
     groups = returning(context, origin.head, commit, source, rows)
     plan = context.log.plan(origin.number, origin.parent)
     return Requeue(commit.version, groups, None if plan is None else origin.number)
+
+
+def _check_effective(context: Context, head: Commit | None, commit: Commit) -> None:
+    """Raise `InvalidInput` for a version that a promotion replaced, or a promotion that was rewound."""
+    if head is None or is_effective(head, commit.version):
+        return
+    later = [one for one in head.promotions if one > commit.version and is_effective(head, one)]
+    if later:
+        has_rows = bool(context.log.commit(later[0]).quarantine)
+        raise InvalidInput(
+            f"requeue version {commit.version}: version {later[0]}, a promotion, replaced it",
+            hint=f"requeue version {later[0]}, which has what its branch quarantined"
+            if has_rows
+            else "write the corrected rows to a new file of the source",
+        )
+    if commit.kind == "promote":
+        raise InvalidInput(
+            f"requeue version {commit.version}: it is a promotion that was rewound",
+            hint="requeue the versions that count again; `tidemill quarantine` lists their rows",
+        )
 
 
 def _stored(context: Context, origin: Origin, found: Requeue, attempt: str) -> Iterator[Split]:

@@ -5,27 +5,27 @@ Reads only. INVARIANT: a row comes back to those that have not taken it, and onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from .. import names
 from ..counts import count_of
 from ..driver.context import Context
-from ..errors import CorruptState, InvalidInput
+from ..errors import InvalidInput
 from ..names import is_requeued
 from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.records import Commit
-from ..protocol.retained import is_kept
 from ..schema import conform, int64_array
 from ..sources.contract import AHEAD, CONTENT, FAILED, LATE, UNREADABLE, SourceFile
-from ..sources.ledger import READ, Known, look_up, requeued_of
-from ..sources.requeued import fetch, rows_as
+from ..sources.ledger import READ, Known, look_up
+from ..sources.requeued import rows_as
+from .came_back import Row, came_back, requeued_rows
 from .corrected import corrected
 from .quarantine import ROW_ID, check_source, exported_name, quarantined_rows, sources_of
+from .quarantined_by import RowOf, quarantined_by
 
 SHOWN = 3
 """How many rows an error names."""
@@ -33,8 +33,6 @@ _HINT = (
     "export the rows with `tidemill quarantine --export FILE --version V`, correct them or leave out those that cannot "
     "come back, and give the file with --rows"
 )
-Row = Mapping[str, Any]
-"""A row of quarantine without its content."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,9 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
     by_hand = None if given is None else corrected(context, given, commit.version, sources)
     if by_hand is not None:
         chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
-    _refuse_twice(context, head, chosen, commit.version)
-    destinations = _destinations(context, head, chosen, commit.version)
+    by = quarantined_by(context, commit)
+    _refuse_twice(context, head, chosen, commit, by)
+    destinations = _destinations(context, head, chosen, commit.version, by)
     grouped: dict[tuple[str, tuple[str, ...], str], list[Row]] = {}
     for row in chosen:
         grouped.setdefault((row["source"], *destinations[row[ROW_ID]]), []).append(row)
@@ -118,49 +117,32 @@ def _named(rows: Sequence[Row], ids: Sequence[int], version: int) -> list[Row]:
     return [known[one] for one in ids]
 
 
-def _refuse_twice(context: Context, head: Commit | None, rows: Sequence[Row], version: int) -> None:
-    """Raise `InvalidInput` for a row that was requeued already, on this branch and not rewound since."""
-    before: dict[int, int] = {}
-    for path, checksum in requeued_of(context.ledger(head).map, version):
-        by = names.number_of_file(path) or 0
-        held = _held(context, path, checksum)
-        if held is None:
-            raise InvalidInput(
-                f"requeue version {version}: version {by} requeued rows of it and is no longer kept, so nothing says "
-                "which rows came back",
-                hint="write the corrected rows to a new file of the source",
-            )
-        before |= dict.fromkeys(held.column("id").to_pylist(), by)
+def _refuse_twice(
+    context: Context, head: Commit | None, rows: Sequence[Row], commit: Commit, by: Sequence[RowOf]
+) -> None:
+    """Raise `InvalidInput` for a row that was requeued already, and not rewound since."""
+    before = came_back(context, head, commit, by, rows)
     twice = [row for row in rows if row[ROW_ID] in before]
     if twice:
         first = twice[0]
         more = f" (and {count_of(len(twice) - 1, 'more row')})" if len(twice) > 1 else ""
         raise InvalidInput(
-            f"requeue version {version}: {_shown(first)} was requeued already by version {before[first[ROW_ID]]}{more}",
+            f"requeue version {commit.version}: {_shown(first)} was requeued already by version "
+            f"{before[first[ROW_ID]]}{more}",
             hint="give only other rows, with --rows",
         )
 
 
-def _held(context: Context, path: str, checksum: str) -> pa.Table | None:
-    """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
-    try:
-        return fetch(context.store, path.removeprefix("/"), checksum)
-    except CorruptState:
-        refs, number = context.refresh(), names.number_of_file(path)
-        if number is not None and not is_kept(refs, context.at(number)):
-            return None
-        raise
-
-
 def _destinations(
-    context: Context, head: Commit | None, rows: Sequence[Row], version: int
+    context: Context, head: Commit | None, rows: Sequence[Row], version: int, by: Sequence[RowOf]
 ) -> dict[int, tuple[tuple[str, ...], str]]:
     files = [SourceFile(row["source"] or "", row["file"] or "", "", 0, 0) for row in rows]
     found, refused = {}, []
     for row, known in zip(rows, look_up(context.ledger(head).map, files), strict=True):
         try:
-            found[row[ROW_ID]] = destination(context.job, _with_present_names(context, head, row, version))
-            _check_read(known, version)
+            made = by[row[ROW_ID]].commit
+            found[row[ROW_ID]] = destination(context.job, _with_present_names(head, row, made))
+            _check_read(known, made.version)
         except Refusal as why:
             refused.append((row, str(why)))
     if refused:
@@ -184,12 +166,11 @@ def _shown(row: Row) -> str:
     return f"row {row[ROW_ID]}" + (f"{place})" if place else "")
 
 
-def _with_present_names(context: Context, head: Commit | None, row: Row, version: int) -> Row:
+def _with_present_names(head: Commit | None, row: Row, made: Commit) -> Row:
     """Return a row with the names that its operators have now. Migrations may have renamed them."""
     if head is None or not row["operator"]:
         return row
-    then = context.log.commit(version).renamed
-    names = [present_name(name, then, head.renamed) for name in row["operator"].split(",")]
+    names = [present_name(name, made.renamed, head.renamed) for name in row["operator"].split(",")]
     return {**row, "operator": ",".join(names)}
 
 
@@ -320,7 +301,7 @@ class _FirstFiles:
         if path not in self._known:
             ledger = self.context.ledger(self.head).map
             (known,) = look_up(ledger, [SourceFile(row["source"], path, "", 0, 0)])
-            table = _held(self.context, path, "" if known is None else known.etag)
+            table = requeued_rows(self.context, path, "" if known is None else known.etag)
             self._known[path] = None if table is None else table.column("file").to_pylist()
         files = self._known[path]
         return None if files is None else files[row["row"] - 1]

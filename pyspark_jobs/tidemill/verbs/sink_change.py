@@ -13,7 +13,7 @@ from typing import Any
 from ..driver.context import Context
 from ..driver.discard import discarded_if_full
 from ..driver.overtaken import fenced_if_overtaken
-from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
+from ..driver.withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_withdrawable
 from ..protocol.history import Correction, correction
 from ..protocol.log import Log
 from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
@@ -56,8 +56,8 @@ def sink_change(context: Context, head: Commit | None, target: Commit | None, ve
     """Return what sinks need if the next version restores `target`. `InvalidInput` if a sink cannot do it."""
     change = correction(head, target)
     withdraws = _by_sink(context, change)
-    for sink in withdraws:
-        refuse_unless_withdrawable(context, sink, verb)
+    for sink, records in withdraws.items():
+        refuse_unless_withdrawable(context, sink, records, verb)
     rest = _rest(context, withdraws, change)
     added = _added(context, change, rest, verb)
     return SinkChange(verb, change.undone, change.shown_by, withdraws, added, rest)
@@ -137,6 +137,6 @@ def _added(context: Context, change: Correction, rest: Sequence[Rest], verb: str
             files = list(itertools.chain(*output_files(commit, sink)))
             if files:
                 refuse_if_gone(context.initialised(), context.at(version), f"{verb}: publish again")
-            refuse_unless_withdrawable(context, sink, verb)
+            refuse_unless_shown_again(context, sink, version, verb)
             found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
     return found

@@ -146,19 +146,24 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
     assert [(one["event"], one["version"], one["numInputRows"]) for one in batches] == [
         ("progress", 0, 3), ("progress", 1, 2)
     ]  # fmt: skip
-    assert objects((home / "result.json").read_text()) == [result]
-    assert result.pop("graph") == call("explain")[1].splitlines()
     (due,) = result["next_deadline"].values()
     assert due > datetime.now(UTC).isoformat()
+    graph = result.pop("graph")
+    assert graph == call("explain")[1].splitlines()
+    times = {name: result.pop(name) for name in ("committed", "batch_time", "batches_ms", "state_bytes")}
+    assert times["batch_time"] <= times["committed"] and min(times["batches_ms"], times["state_bytes"]) > 0
     assert result == {
         "event": "result", "verb": "run", "status": "done", "versions": [0, 1], "already_committed": [],
         "published": [0, 1], "head": 1, "pipeline": "words", "branch": "main", "watermarks": {}, "idle_ms": None,
-        "next_deadline": {"batch": due},
+        "next_deadline": {"batch": due}, "repository": f"{(home / 'root').as_uri()}/words", "rows": 5, "late_rows": 0,
+        "quarantined_rows": 1, "files_waiting": 0, "bytes_waiting": 0, "oldest_waiting_seconds": None, "state_rows": 6,
         "sinks": {
             "times": {"first_version": 0, "last_version": 1, "rows": 4, "path": str(home / "out")},
             "track": {"first_version": 0, "last_version": 1, "rows": 4, "path": None},
         },
     }  # fmt: skip
+    (written,) = objects((home / "result.json").read_text())
+    assert written == {**result, **times, "graph": graph}
     status, out, _ = call("run", "--json", "--result-file", str(home / "result.json"))
     (result,) = objects(out)
     assert (status, result["status"], result["versions"], result["head"]) == (Exit.NOTHING, "nothing", [], 1)

@@ -568,7 +568,7 @@ def test_the_command_says_what_it_will_do_and_check_says_what_is_needed(
     code.write_text(CODE.format(inbox=str(place.inbox)))
     root = ["--root", place.root]
     assert main(["check", f"{code}:before", *root]) == Exit.FAILED
-    assert capfd.readouterr().out.splitlines()[0] == "needs init, compared with version -1"
+    assert capfd.readouterr().out.splitlines()[0] == "code: needs init, compared with version -1"
     assert main(["init", f"{code}:before", *root]) == Exit.DONE
     assert main(["run", f"{code}:before", *root, "--engine", "local"]) == Exit.DONE
     assert main(["check", f"{code}:before", *root]) == Exit.DONE

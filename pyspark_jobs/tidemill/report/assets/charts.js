@@ -1,9 +1,9 @@
-// Line and bar charts over versions, drawn by uPlot. All charts of a report share the cursor.
+// Line and bar charts over versions, drawn by uPlot. Charts with the same key of `sync` share the cursor.
 
 /**
  * Make a chart. `options`: title, unit (a text behind the title), series, x (the versions), bars, fill, stack, stepped,
  * whole (only whole numbers on the axis), yTime (times on the axis), value(number) for the legend, and xText(index),
- * which says what is at a place. A series is {name, values, color}; color is the number of a colour.
+ * which says what is at a place; axisText(x) is the text below an x, by default x itself. A series is {name, values, color}; color is the number of a colour.
  */
 function chart(options, sync) {
   const plotted = options.stack ? stacked(options.series) : options.series;
@@ -35,7 +35,7 @@ function chart(options, sync) {
       hooks: { setCursor: [(one) => legend(one.cursor.idx)] },
       scales: { x: { time: false, range: within(options) }, y: { range: options.yTime ? around : fromZero } },
       axes: [
-        axis(color, { size: 26, space: 60, incrs: whole(), values: (_, at) => at.map((one) => trimmed(one)) }),
+        axis(color, { size: 26, space: 60, incrs: whole(), values: (_, at) => at.map((one) => (options.axisText || trimmed)(one)) }),
         axis(color, {
           size: options.yTime ? 88 : 54, space: 34,
           values: (_, at) => at.map((one) => (options.yTime ? dayText(one, at) : brief(one))),

@@ -1,7 +1,9 @@
-// Puts a report into an element: `TidemillReport.render(element, data)`.
+// Puts a report into an element: `TidemillReport.render(element, data, ask, theme, back)`. If there is `ask`, the user can
+// look up a key, which calls `ask(operator, key)`. `theme` is "light" or "dark"; without it, the system's colours and a
+// button to change them. `back` is called by a button. Returns `setTheme(theme)`.
 
-function render(element, data) {
-  const root = h("div", { class: "tidemill-report" });
+function render(element, data, ask, theme, back) {
+  const root = h("div", { class: "tidemill-report", "data-theme": theme || null });
   const sync = chartGroup("tidemill");
   const panel = h("div", { class: "panel", "aria-live": "polite" });
   const graph = data.commits.length ? commitGraph(data, (points) => panel.replaceChildren(...[details(data, points)].flat())) : null;
@@ -13,7 +15,7 @@ function render(element, data) {
   const corrections = [...data.commits].reverse().filter((one) => !KINDS_OF_PLANS.includes(one.kind));
   const hidden = data.branches.filter((one) => !one.shown).length;
   root.append(
-    header(data, root, sync),
+    header(data, root, sync, theme, back),
     data.problems.length ? h("div", { class: "problems", role: "alert" }, h("h2", null, "Problems"),
       h("ul", null, data.problems.map((text) => h("li", null, text)))) : "",
     facts(data));
@@ -30,7 +32,11 @@ function render(element, data) {
   if (data.operators.length) root.append(section("state", "State", operators(data)));
   if (data.commits.length) root.append(section("late", "Late and quarantined rows", lateAndQuarantined(data)));
   if (data.diff) root.append(section("diff", `Diff ${data.diff.before} → ${data.diff.after}`, diffSection(data)));
-  if (data.look_ups.length) root.append(section("look-ups", "Look-ups", data.look_ups.map((one) => lookUp(one, sync))));
+  const canAsk = ask && data.operators.length > 0;
+  if (data.look_ups.length || canAsk) {
+    root.append(section("look-ups", "Look-ups", canAsk ? lookUpForm(data, ask) : null,
+      data.look_ups.map((one) => lookUp(one, sync))));
+  }
   if (corrections.length) {
     root.append(section("corrections", "Corrections", commitsTable(data, corrections, "Corrections", choose, 10)));
   }
@@ -43,9 +49,13 @@ function render(element, data) {
   sync.start(root);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sync.redraw);
   if (graph) graph.start();
+  return { setTheme: (name) => {
+    root.dataset.theme = name;
+    sync.redraw();
+  } };
 }
 
-function header(data, root, sync) {
+function header(data, root, sync, theme, back) {
   const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const button = h("button", { type: "button", class: "theme", onclick: () => {
     root.dataset.theme = isDark() ? "light" : "dark";
@@ -60,7 +70,8 @@ function header(data, root, sync) {
       h("p", { class: "where" }, data.uri),
       h("p", { class: "where" }, `Made ${timeText(data.made_ms)} UTC`,
         data.kept_from > 0 ? `; versions from ${data.kept_from} on are kept` : "")),
-    button);
+    back ? h("button", { type: "button", class: "back", onclick: back }, "All pipelines") : null,
+    theme ? null : button);
 }
 
 function keyItem(shape, text) {
@@ -75,4 +86,4 @@ function keyItem(shape, text) {
   return h("span", { class: "item" }, svg("svg", { class: `graph node color0${shape === "grey" ? " undone" : ""}`, width, height: 16, "aria-hidden": "true" }, inside), text);
 }
 
-globalThis.TidemillReport = { render };
+globalThis.TidemillReport = { render, h, table, count, countOf, bytesText, spanText, timeText };

@@ -208,17 +208,20 @@ function diffSection(data) {
 }
 
 function lookUp(one, sync) {
-  const versions = one.history, x = versions.map((version) => version.version);
+  const versions = one.history, x = versions.map((_, at) => at);
+  const own = { ...sync, key: `${sync.key} ${one.operator} ${keyText(one.key)}` };
+  const labelOf = (version) => (version.branch ? `${version.branch}@${version.version}` : `${version.version}`);
   const state = one.state.length
     ? h("pre", { class: "value" }, one.state.map((row) => JSON.stringify(row)).join("\n"))
     : note("This key has no state now.");
   const series = versions.length > 1 ? numbersOf(versions) : [];
   const drawn = !series.length ? null : h("div", { class: "charts" }, series.map((one) => chart({
     title: one.name ? `${one.name} by version` : "Value by version", x, series: [{ ...one, name: "" }], stepped: true,
-    xText: (at) => `version ${x[at]}`, value: (v) => v.toLocaleString("en-US", { maximumFractionDigits: 6 }) }, sync)));
+    xText: (at) => `version ${labelOf(versions[at])}`, axisText: (at) => (versions[at] ? labelOf(versions[at]) : ""),
+    value: (v) => v.toLocaleString("en-US", { maximumFractionDigits: 6 }) }, own)));
   const left = one.changes - versions.length;
   const listed = table([
-    { name: "version", number: true, cell: (version) => version.version },
+    { name: "version", number: true, cell: labelOf },
     { name: "kind", cell: (version) => version.kind },
     { name: "batch time", class: "time", cell: (version) => timeText(version.batch_time_ms) },
     { name: "value", class: "value", cell: (version) => (version.value === null ? "removed" : valueText(version.value)) },
@@ -229,6 +232,19 @@ function lookUp(one, sync) {
     note(countOf(one.changes, "change"), left > 0 ? `; the newest ${count(versions.length)} are shown` : "",
       versions.some((version) => version.is_oldest) ? "; older versions are no longer kept" : ""),
     versions.length ? listed : null);
+}
+
+/** A form for the state and the history of one key. */
+function lookUpForm(data, ask) {
+  const asked = data.look_ups[0];
+  const operator = h("select", { name: "operator" }, data.operators.map((one) =>
+    h("option", { value: one.name, selected: Boolean(asked) && asked.operator === one.name }, `${one.name} (${one.key.join(", ")})`)));
+  const key = h("input", { name: "key", required: true, autocomplete: "off", placeholder: "a value, or a JSON list",
+    value: asked ? keyText(asked.key) : null });
+  return h("form", { class: "look-up", onsubmit: (event) => {
+    event.preventDefault();
+    ask(operator.value, key.value);
+  } }, h("label", null, "operator ", operator), h("label", null, "key ", key), h("button", { type: "submit" }, "Look up"));
 }
 
 /** The numbers in the values of a key, by field: up to six. */

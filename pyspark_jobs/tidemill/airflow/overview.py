@@ -1,0 +1,115 @@
+"""The pipelines that Airflow knows, each with what its newest run has left: from Airflow's database alone.
+
+INVARIANT: no store is asked, so the page of a hundred pipelines costs a few queries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dagrun import DagRun
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from sqlalchemy import select
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+TAG = "tidemill"
+SUFFIXES = ("__sweep", "__maintain", "__replay", "__correct", "__freshness")
+NEWEST_RUNS = 20
+"""How many runs of a DAG the page shows."""
+AWAITING = "awaiting_input"
+_RESULT = "return_value"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline by its DAG. `summary` is the XCom of the newest run that ended well; empty before the first.
+
+    `states` are those of the newest runs, newest first. `approvals` are runs of `NAME__replay` that wait for an answer.
+    """
+
+    dag_id: str
+    pipeline: str
+    root: str
+    branch: str
+    is_paused: bool
+    repository: str | None
+    summary: Mapping[str, Any]
+    states: list[str]
+    approvals: list[dict[str, str]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return dataclasses.asdict(self)
+
+
+def pipelines(session: Session, readable: Collection[str]) -> Iterator[Pipeline]:
+    """Yield the pipelines of the DAGs that a user may read, by name. A DAG such as `NAME__replay` stands for `NAME`."""
+    tagged = session.scalars(select(DagTag.dag_id).where(DagTag.name == TAG)).all()
+    wanted = {main_dag(dag_id) for dag_id in readable if dag_id in tagged}
+    for dag_id in sorted(wanted & set(tagged)):
+        stored, dag = SerializedDagModel.get(dag_id, session=session), session.get(DagModel, dag_id)
+        task = None if stored is None or dag is None or dag.is_stale else _run_of(stored.data or {})
+        if task is None or dag is None:
+            continue
+        summary = _summary(session, dag_id)
+        yield Pipeline(
+            dag_id=dag_id,
+            pipeline=str(task.get("pipeline")),
+            root=str(task.get("root")),
+            branch=str(summary.get("branch") or task.get("branch") or "main"),
+            is_paused=bool(dag.is_paused),
+            repository=summary.get("repository"),
+            summary=summary,
+            states=_states(session, dag_id),
+            approvals=_approvals(session, f"{dag_id}__replay"),
+        )
+
+
+def main_dag(dag_id: str) -> str:
+    """Return the DAG with the cadence of the pipeline to which a DAG belongs."""
+    for suffix in SUFFIXES:
+        if dag_id.endswith(suffix):
+            return dag_id.removesuffix(suffix)
+    return dag_id
+
+
+def _run_of(stored: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the arguments of the task that runs the pipeline, in a serialised DAG."""
+    for task in stored.get("dag", {}).get("tasks", ()):
+        found = task.get("__var", task)
+        if found.get("task_id") == "run" and "pipeline" in found:
+            return dict(found)
+    return None
+
+
+def _summary(session: Session, dag_id: str) -> Mapping[str, Any]:
+    """Return what the newest run that ended well left."""
+    newest = (
+        select(XComModel)
+        .where(XComModel.dag_id == dag_id, XComModel.task_id == "run", XComModel.key == _RESULT)
+        .order_by(XComModel.timestamp.desc())
+        .limit(1)
+    )
+    row = session.scalars(newest).first()
+    found = None if row is None else XComModel.deserialize_value(row)
+    return found if isinstance(found, dict) else {}
+
+
+def _states(session: Session, dag_id: str) -> list[str]:
+    newest = select(DagRun.state).where(DagRun.dag_id == dag_id).order_by(DagRun.run_after.desc()).limit(NEWEST_RUNS)
+    return [str(state) for state in session.scalars(newest)]
+
+
+def _approvals(session: Session, dag_id: str) -> list[dict[str, str]]:
+    waiting = select(TaskInstance.run_id, TaskInstance.task_id).where(
+        TaskInstance.dag_id == dag_id, TaskInstance.state == AWAITING
+    )
+    return [{"dag_id": dag_id, "run_id": run, "task_id": task} for run, task in session.execute(waiting)]

@@ -1,0 +1,47 @@
+"""Airflow's plugin: a page for all pipelines, a tab on each of their DAGs, and a summary on the dashboard.
+
+Every process of Airflow imports this module, so it is light: the routes are made when the API server gets the first
+request for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+PREFIX = "/tidemill"
+BUNDLE = f"{PREFIX.removeprefix('/')}/page.js"
+"""Relative to the address of Airflow's pages, which may be behind a prefix."""
+PAGE, TAB, SUMMARY = "Tidemill", "Tidemill pipeline", "Tidemill summary"
+"""The names under which Airflow finds the components in the bundle."""
+
+Scope = MutableMapping[str, Any]
+
+
+class LateApp:
+    """The routes of the page, as an ASGI application that is made when it is first called."""
+
+    def __init__(self) -> None:
+        self._app: Callable[..., Awaitable[None]] | None = None
+
+    async def __call__(self, scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+        """Answer a request."""
+        if self._app is None:
+            from .routes import made
+
+            self._app = made()
+        await self._app(scope, receive, send)
+
+
+class TidemillPlugin(AirflowPlugin):
+    """The page of Tidemill in Airflow. Every route asks Airflow whether the user may see it."""
+
+    name = "tidemill"
+    fastapi_apps = [{"app": LateApp(), "url_prefix": PREFIX, "name": "Tidemill"}]  # noqa: RUF012
+    react_apps = [  # noqa: RUF012
+        {"name": PAGE, "bundle_url": BUNDLE, "destination": "nav", "url_route": "tidemill", "category": "browse"},
+        {"name": TAB, "bundle_url": BUNDLE, "destination": "dag", "url_route": "tidemill-pipeline"},
+        {"name": SUMMARY, "bundle_url": BUNDLE, "destination": "dashboard", "url_route": "tidemill-summary"},
+    ]

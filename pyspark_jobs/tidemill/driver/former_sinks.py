@@ -1,0 +1,67 @@
+"""Sinks that this code no longer has: what they published is found and deleted by the published records.
+
+INVARIANT: nothing is written to a place that only a record names. There, only names of published files of this
+pipeline, sink and repository are deleted, so a false record cannot reach a file of anybody else. Whether a sink can be
+withdrawn from in this way is checked before the correction is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..errors import InvalidInput
+from ..protocol.records import Published
+from ..sinks import plain_sink
+from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.public import parsed
+
+
+def is_former(declared: Sink | None, record: Published) -> bool:
+    """Whether the code has no sink that could delete the files of a record: none of this name, or now a function."""
+    return declared is None or (bool(record.path) and not declared.path)
+
+
+def names_of(record: Published, ours: Identity) -> list[str]:
+    """Return the names of the files of a record. A copy leaves those of the original where they are."""
+    return [file.name for file in record.files if (found := parsed(file.name)) is None or found.is_ours(ours)]
+
+
+def withdraw_former(records: Sequence[Published], publication: Publication) -> list[str]:
+    """Delete the files of records at the places that these name, and return their names. May be repeated."""
+    gone: list[str] = []
+    for record in records:
+        names = names_of(record, publication.identity)
+        if names:
+            _former(record.kind, record.uri).withdraw(publication, names)
+        gone += names
+    return gone
+
+
+def check_former(kind: str, uri: str, records: Sequence[int], publication: Publication) -> None:
+    """Raise `InvalidInput` if the files of records of a sink cannot be deleted at the place where they are.
+
+    The place is listed. If another repository publishes there, too, its readers may count on our files.
+    """
+    is_there, others = False, ""
+    for one in _former(kind, uri).present(publication):
+        is_there |= one.is_ours and one.version in records
+        others = others or ("" if one.is_ours else one.name)
+    if is_there and others:
+        raise InvalidInput(
+            f"another repository has files in `{uri}`, for example `{others}`, so its readers may count on ours"
+        )
+
+
+def _former(kind: str, uri: str) -> Sink:
+    sink = plain_sink(kind, uri)
+    if sink is None:
+        raise InvalidInput(f"only code can withdraw from a sink of kind `{kind}`, and this code does not have the sink")
+    return sink
+
+
+def places_of(records: Sequence[Published]) -> Iterator[tuple[tuple[str, str], list[int]]]:
+    """Yield the kind and URI of each place that records name, and the versions of the records there."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for one in records:
+        found.setdefault((one.kind, one.uri), []).append(one.version)
+    yield from found.items()

@@ -1,0 +1,75 @@
+"""Whether a branch has read what another one has read, skipped or requeued since it started: a promotion needs that.
+
+INVARIANT: files are compared, not versions, so a branch that ran by itself, in other batches, can be promoted. A file
+that a replay left out because it was gone counts as covered, because its caller accepted that; it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .. import _native
+from ..driver.context import Context
+from ..driver.inputs import RecordedFile
+from ..errors import InvalidInput
+from ..protocol.history import effective
+from ..protocol.records import CARRIED_OUT, Commit
+from ..sources.contract import SourceFile
+from ..sources.ledger import SKIPPED, Known, look_up
+
+LISTED = 5
+"""How many versions an error names."""
+
+
+def own_versions(branch: Context, theirs: Commit) -> Iterator[Commit]:
+    """Yield the versions of the effective history that are the branch's own, oldest first."""
+    for version in effective(theirs, branch.log.first):
+        yield branch.log.commit(version)
+
+
+def left_out(branch: Context, theirs: Commit) -> list[RecordedFile]:
+    """Return the files that replays into a branch left out, each with the version that had read it."""
+    return [
+        RecordedFile(file.source, file.path, commit.version if commit.replays is None else commit.replays.version)
+        for commit in own_versions(branch, theirs)
+        if commit.kind in CARRIED_OUT
+        for file in commit.skipped
+    ]
+
+
+def check_covered(context: Context, branch: Context, name: str, head: Commit | None, theirs: Commit, fork: int) -> None:
+    """Raise `InvalidInput` if this branch has read, skipped or requeued what the other one has not."""
+    missing: dict[int, list[str]] = {}
+    ledger = branch.ledger(theirs).map
+    waiting = {split.path for split in theirs.waiting}
+    for version in effective(head, fork + 1):
+        commit = context.log.commit(version)
+        taken_out = [(one.source, one.path) for one in commit.skipped]
+        for (_, path), known in _known(ledger, taken_out):
+            if known is not None and known.how != SKIPPED:
+                raise InvalidInput(
+                    f"promote `{name}`: it has read `{path}`, which version {version} took out of the input",
+                    hint="replay into a new branch",
+                )
+        wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
+        plan = context.log.plan(version) if commit.kind == "batch" else None
+        wanted += [] if plan is None else [(one.source, one.path) for one in plan.splits if one.path not in waiting]
+        found = [path for (_, path), known in _known(ledger, wanted) if known is None]
+        if found:
+            missing[version] = found
+    if missing:
+        shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:LISTED])
+        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        raise InvalidInput(
+            f"promote `{name}`: it has not read the input of the versions {shown}{more}",
+            hint="catch up first: catch_up=True or --catch-up, or `tidemill replay`",
+        )
+
+
+def _known(
+    ledger: _native.StateMap, files: Iterable[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], Known | None]]:
+    """Yield what a ledger says of files, by source and path, each once."""
+    wanted = list(dict.fromkeys(files))
+    sought = [SourceFile(source, path, "", 0, 0) for source, path in wanted]
+    yield from zip(wanted, look_up(ledger, sought), strict=True)

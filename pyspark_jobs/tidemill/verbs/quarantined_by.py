@@ -1,0 +1,47 @@
+"""Which batch quarantined each row of a version. The rows of a promotion come from the versions of its branch.
+
+INVARIANT: a row of a promotion is found by the name of its file, which exactly one batch has stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..driver.context import Context
+from ..driver.steps import Steps
+from ..protocol.records import Commit, QuarantineFile
+
+
+@dataclass(frozen=True)
+class RowOf:
+    """A quarantined row: the commit of the batch that quarantined it, and its number among the rows of that batch."""
+
+    commit: Commit
+    number: int
+
+
+def quarantined_by(context: Context, commit: Commit) -> list[RowOf]:
+    """Return which batch quarantined each row of a version, in the order of the rows."""
+    firsts = {file.name: of for one in _batches(context, commit) for file, of in _firsts(one)}
+    found = []
+    for file in commit.quarantine:
+        first = firsts[file.name]
+        found += [RowOf(first.commit, first.number + place) for place in range(file.rows)]
+    return found
+
+
+def _batches(context: Context, commit: Commit) -> list[Commit]:
+    """Return the commits whose rows a version has: its own, or of a promotion those that its history has taken over."""
+    if commit.kind != "promote":
+        return [commit]
+    steps = Steps(context, commit)
+    return [steps.commit(step) for step in steps.all if not steps.is_own(step)]
+
+
+def _firsts(commit: Commit) -> list[tuple[QuarantineFile, RowOf]]:
+    """Return the quarantine files of a batch, each with its first row."""
+    found, number = [], 0
+    for file in commit.quarantine:
+        found.append((file, RowOf(commit, number)))
+        number += file.rows
+    return found

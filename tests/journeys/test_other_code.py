@@ -1,0 +1,130 @@
+"""Which operators and sinks the code makes otherwise than was recorded: after a promotion, in `check`, in a replay."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import run
+from tests.journeys.test_replay import Place
+from tests.journeys.test_replay_operators import Code, Shop
+from tidemill.cli.main import main
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.arrive("1", "2", "3", "4", "5")
+    run(made.open())
+    return made
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    caplog.clear()
+    return found
+
+
+def test_a_run_after_a_promotion_with_the_code_of_the_branch_says_nothing(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.open(factor=2).replay(0, into="fix", engine="local")
+    made = place.open(factor=2).promote("fix")
+    assert made.code["definitions"] == place.open("fix", factor=2).head.code["definitions"]
+    place.arrive("6")
+    warnings(caplog)
+    assert run(place.open(factor=2)) == [made.version + 1]
+    assert warnings(caplog) == []
+
+
+def test_a_run_with_the_old_code_after_a_promotion_goes_on_and_says_so_once(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.open(factor=2).replay(0, into="fix", engine="local")
+    place.open(factor=2).promote("fix")
+    place.arrive("6")
+    warnings(caplog)
+    assert run(place.open()) == [4]
+    (said,) = warnings(caplog)
+    assert said == (
+        "version 3 promoted a branch on which other code ran than this; different are operator `sums`. This run goes "
+        "on: if that is not meant, end it, and run with the code of the branch"
+    )
+    place.arrive("7")
+    assert run(place.open()) == [5]
+    assert warnings(caplog) == []
+
+
+def test_check_names_what_is_made_by_other_code_than_before(
+    place: Place, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = place.open().check()
+    assert (found.status, bool(found.other_code)) == ("compatible", False)
+    found = place.open(factor=2).check()
+    assert (found.status, found.other_code.operators, found.other_code.version) == ("compatible", ["sums"], 2)
+    place.open().rewind(1, "a commit without definitions")
+    assert place.open(factor=2).check().other_code.operators == ["sums"]
+    monkeypatch.chdir(place.folder)
+    assert main(["check", "shop.py:twice", "--root", "root"]) == 0
+    assert "other code than in version 3: operator `sums`" in capfd.readouterr().out
+    assert main(["check", "shop.py:twice", "--root", "root", "--json"]) == 0
+    shown = json.loads(capfd.readouterr().out)["other_code"]
+    assert shown == {"version": 3, "operators": ["sums"], "sinks": ["sums"]}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    made = Shop(tmp_path)
+    made.open().init()
+    made.arrive(*range(1, 5))
+    run(made.open())
+    return made
+
+
+def test_a_replay_of_some_operators_names_the_others_that_this_code_makes_otherwise(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed = shop.open(Code(factor=2))
+    made = changed.replay(0, into="fix", operators=["per-hour"], engine="local")
+    found = {one.name: one for one in made.left_alone}
+    assert found["last"].versions == [0, 1, 2, 3]
+    assert not found["last"].feeds
+    assert [one.message for one in made.left_alone] == [one for one in warnings(caplog) if "other code" in one]
+    branch = shop.open(Code(factor=2), "fix").head
+    recorded = shop.open().head.code["definitions"]["operators"]
+    assert branch.code["definitions"]["operators"]["last"] == recorded["last"], "it is as recorded"
+    assert shop.open(Code(factor=2), "fix").check().other_code.operators == sorted(found)
+
+
+def chained(folder: Path, text: str, branch: str = "main") -> tm.Repository:
+    p = tm.Pipeline("chain")
+    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"))
+    sums = rows.sql(text).groupBy("k").agg(n=tm.sum("n"), name="sums")
+    sums.groupBy("k").agg(most=tm.max("n"), name="most")
+    return tm.open(p, root=str(folder / "root"), branch=branch)
+
+
+def test_a_replay_says_if_an_operator_that_feeds_it_is_made_otherwise(place: Place) -> None:
+    before, after = "SELECT k, n FROM rows", "SELECT k, n + 0 AS n FROM rows"
+    r = chained(place.folder, before)
+    r.init()
+    run(r)
+    made = chained(place.folder, after).replay(0, into="fix", operators=["most"], engine="local")
+    (alone,) = made.left_alone
+    assert (alone.kind, alone.name, alone.versions, alone.feeds) == ("operator", "sums", [0], True)
+    assert alone.message == (
+        "other code made operator `sums` in version 0; what is replayed reads the output that this code gives. If it "
+        "may differ, replay `sums`, too"
+    )
+    assert r.diff("main", "fix").total == 0
+
+
+def test_a_replay_with_the_same_code_leaves_nothing_alone(shop: Shop) -> None:
+    made = shop.open().replay(0, into="same", operators=["last"], engine="local")
+    assert made.left_alone == []
+    assert dataclasses.asdict(made)["left_alone"] == []

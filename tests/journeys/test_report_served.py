@@ -1,0 +1,101 @@
+"""`tidemill report --serve`: the page from a server on this machine, read again at each load, with look-ups of keys."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.browser import MISSING, Browser, chromium
+from tests.journeys.shop import arrive, opened, run
+from tidemill.cli.serving import HOST, Server
+from tidemill.errors import InvalidInput
+from tidemill.report.page import page
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> tm.Repository:
+    arrive(tmp_path, "a", "b")
+    r = opened(tmp_path)
+    run(r)
+    return r
+
+
+@pytest.fixture
+def server(repository: tm.Repository) -> Iterator[Server]:
+    def made(asked: Any) -> str:
+        keys = [(asked["operator"], asked["key"])] if "key" in asked else []
+        return page(repository.report(keys=keys), served=True)
+
+    with Server(0, made) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield served
+        served.shutdown()
+        thread.join()
+
+
+def get(server: Server, path: str = "/", host: str | None = None, method: str = "GET") -> tuple[int, str, str]:
+    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=30)
+    connection.request(method, path, headers={} if host is None else {"Host": host})
+    found = connection.getresponse()
+    text = found.read().decode()
+    connection.close()
+    return found.status, text, found.getheader("Content-Type", "")
+
+
+def data(text: str) -> dict[str, Any]:
+    (found,) = re.findall(r'id="tidemill-data">(.*?)</script>', text)
+    return dict(json.loads(found))
+
+
+def test_each_load_shows_the_repository_as_it_is(server: Server, repository: tm.Repository, tmp_path: Path) -> None:
+    status, text, kind = get(server)
+    assert (status, kind, data(text)["head"]["version"]) == (200, "text/html; charset=utf-8", 1)
+    arrive(tmp_path, "c")
+    run(repository)
+    assert data(get(server, "/?")[1])["head"]["version"] == 2
+    found = data(get(server, "/?operator=counts&key=c")[1])["look_ups"]
+    assert [(one["key"], one["changes"]) for one in found] == [("c", 1)]
+
+
+def test_it_answers_only_this_machine_and_only_the_page(server: Server) -> None:
+    port = server.server_port
+    assert server.server_address[0] == "127.0.0.1"
+    assert get(server, host=f"localhost:{port}")[0] == 200
+    for host in ("evil.example", f"evil.example:{port}", "", f"127.0.0.1.evil.example:{port}"):
+        assert get(server, host=host)[:2] == (403, f"this server is {server.url}")
+    assert get(server, "/etc/passwd")[:2] == (404, f"there is only {server.url}")
+    assert get(server, method="POST")[0] == 501
+    status, text, kind = get(server, "/?operator=%3Cb%3E&key=a")
+    assert (status, kind) == (400, "text/plain; charset=utf-8")
+    assert text.startswith("unknown operator `<b>`")
+
+
+def test_a_port_that_is_in_use_is_one_clear_error(server: Server) -> None:
+    with pytest.raises(
+        InvalidInput, match=f"serve the report on 127.0.0.1:{server.server_port}: Address already in use"
+    ):
+        Server(server.server_port, lambda _: "")
+
+
+@pytest.mark.slow("start Chromium")
+@pytest.mark.skipif(chromium() is None, reason=MISSING)
+def test_a_key_is_looked_up_in_the_page(server: Server) -> None:
+    with Browser() as browser:
+        browser.open(server.url)
+        assert browser.evaluate("document.querySelector('form.look-up').checkVisibility()")
+        assert browser.evaluate("document.querySelectorAll('#tidemill-look-ups h3').length") == 0
+        browser.evaluate("document.querySelector('form.look-up input').value = 'b'")
+        browser.click("form.look-up button")
+        browser.wait("document.querySelector('#tidemill-look-ups h3 code')?.textContent === 'b'")
+        assert browser.evaluate("document.querySelector('form.look-up input').value") == "b"
+        assert "operator=counts&key=b" in browser.evaluate("location.href")
+        assert (browser.errors, browser.messages) == ([], [])

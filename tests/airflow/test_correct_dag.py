@@ -139,10 +139,8 @@ def test_skip_replan_and_reset_at_once(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({"correction": "rewind"}, "rewind needs `to_version`"),
         ({"correction": "replan", "file": "1.csv"}, "`file` is not a field of replan, but of skip"),
         ({"correction": "skip", "file": "1.csv"}, "version 1 has read it, so its rows are in the state"),
-        ({"correction": "replan"}, "has no plan for version 3, so there is nothing to abandon"),
     ],
 )
 def test_what_cannot_be_done_fails_in_the_dry_run(

@@ -120,3 +120,89 @@ def test_a_round_that_takes_long_is_followed_by_a_longer_pause() -> None:
 
     assert asyncio.run(timed(0.2)) >= 2.0
     assert 0.05 <= asyncio.run(timed(0.0)) < 1.5
+
+
+def entries(*names: str, modified_ms: int = 1) -> list[Any]:
+    from tidemill.store import Entry
+
+    return [Entry(name, 1, "e", modified_ms) for name in names]
+
+
+class Folder:
+    """Objects in the order of their names, and what was listed of them."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.listed: list[int] = []
+
+    def put(self, *found: Any) -> None:
+        self.objects |= {one.name: one for one in found}
+
+    def list_folder(self, uri: str, options: Any, start_after: str | None = None) -> list[Any]:
+        found = [self.objects[name] for name in sorted(self.objects) if start_after is None or name > start_after]
+        self.listed.append(len(found))
+        return found
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Folder:
+    from tidemill.airflow import listings
+
+    made = Folder()
+    monkeypatch.setattr(listings, "list_folder", made.list_folder)
+    return made
+
+
+def rounds(known: Any, *between: Any) -> list[set[str]]:
+    """The names that each round sees, with a change before each of them."""
+
+    async def play() -> list[set[str]]:
+        seen = []
+        for change in between:
+            change()
+            seen.append({one.name for one in (await Round({}, known).listing("s3://lake/in")).entries})
+        return seen
+
+    return asyncio.run(play())
+
+
+def test_of_a_large_folder_with_growing_names_the_end_is_listed(folder: Folder) -> None:
+    folder.put(*(one for n in range(10_000) for one in entries(f"{n:06}.csv", modified_ms=n)))
+    known: Any = {}
+    first, second, third = rounds(
+        known,
+        lambda: None,
+        lambda: folder.put(*entries("010000.csv", modified_ms=20_000)),
+        lambda: folder.objects.pop("009999.csv"),
+    )
+    assert folder.listed == [10_000, 101, 99]
+    assert second - first == {"010000.csv"}
+    assert second - third == {"009999.csv"}
+
+
+def test_a_name_in_the_middle_is_seen_by_the_next_whole_listing(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemill.airflow import listings
+
+    folder.put(*(one for n in range(3_000) for one in entries(f"{n:06}.csv", modified_ms=n)))
+    known: Any = {}
+    first, second = rounds(known, lambda: None, lambda: folder.put(*entries("000001-late.csv", modified_ms=9_000)))
+    assert first == second
+    monkeypatch.setattr(listings, "WHOLE_S", -1.0)
+    (third,) = rounds(known, lambda: None)
+    assert third - first == {"000001-late.csv"}
+    monkeypatch.setattr(listings, "WHOLE_S", 600.0)
+    rounds(known, lambda: None)
+    assert folder.listed[-1] == 3_001, "while the newest names are in no order, all is listed"
+    folder.put(*(one for n in range(100) for one in entries(f"x{n:03}.csv", modified_ms=10_000)))
+    rounds(known, lambda: None, lambda: None)
+    assert folder.listed[-2:] == [3_101, 100]
+
+
+@pytest.mark.parametrize("count", [1_000, 5_000])
+def test_small_folders_and_names_in_no_order_are_listed_whole(folder: Folder, count: int) -> None:
+    names = random.Random(1).sample(range(10**9), count)
+    folder.put(*(one for n, name in enumerate(names) for one in entries(f"{name:09}.csv", modified_ms=n)))
+    rounds({}, lambda: None, lambda: None, lambda: None)
+    assert min(folder.listed) >= count * 0.9

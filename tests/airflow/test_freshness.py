@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tidemill.airflow.ages import ages_of, exceeded
 from tidemill.errors import InvalidInput
 from tidemill.pipeline.load import load
 
@@ -95,9 +96,7 @@ def test_limits_are_checked(limits: dict[str, Any], said: str) -> None:
         Freshness(**limits)
 
 
-def test_ages_that_nothing_has_are_not_exceeded(airflow_home: Path) -> None:
-    from tidemill.airflow.freshness import ages_of, exceeded
-
+def test_ages_that_nothing_has_are_not_exceeded() -> None:
     limits = {"oldest_waiting": 1.0, "lag": 1.0, "head_age": 1.0}
     status = {"oldest_waiting_s": None, "since_commit_s": None, "watermark_lag_s": {}}
     assert exceeded(ages_of(status), limits) == []

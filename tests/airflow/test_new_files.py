@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -308,13 +309,16 @@ def test_new_files_on_s3_with_a_connection_of_airflow(
     s3_server: S3Server, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The credentials come from the connection when the trigger runs, and are in no argument."""
+    from tidemill.airflow.heads import list_folder
+
     root, folder = s3_server.new_root(), s3_server.new_root()
     options = dict(s3_server.options)
     storage_options = {"root": options, "source": options}
     bucket, _, prefix = folder.removeprefix("s3://").partition("/")
     client = boto3.client("s3", **options)
-    for number in range(1_005):  # more than one page
-        client.put_object(Bucket=bucket, Key=f"{prefix}/{number:04}.csv", Body=b"1,1\n")
+    with ThreadPoolExecutor(8) as pool:  # more than one page
+        keys = [f"{prefix}/{number:04}.csv" for number in range(1_005)]
+        list(pool.map(lambda key: client.put_object(Bucket=bucket, Key=key, Body=b"1,1\n"), keys))
     repository = tm.open(pipeline(folder, pathGlobFilter="*.csv"), root=root, storage_options=storage_options)
     repository.init()
     repository.run(engine="local")
@@ -336,3 +340,5 @@ def test_new_files_on_s3_with_a_connection_of_airflow(
         assert await next_files(events) == 1
 
     asyncio.run(play())
+    end = list_folder(folder, options, "1002.csv")
+    assert [entry.name for entry in end] == ["1003.csv", "1004.csv"]

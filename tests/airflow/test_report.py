@@ -45,6 +45,15 @@ def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
     assert report.summary(outcome) == ["tidemill: nothing to do (no version yet)"]
 
 
+def test_summary_ends_with_the_pipeline_as_a_folded_group() -> None:
+    outcome = ended({"status": "done", "versions": [4], "head": 4, "graph": ["pipeline `shop`", "source `a`"]})
+    assert report.summary(outcome) == [
+        "tidemill: committed version 4 (head 4)",
+        *("::group::tidemill: the pipeline", "pipeline `shop`", "source `a`", "::endgroup::"),
+    ]
+    assert "graph" not in report.xcom(outcome.result or {})
+
+
 def test_summary_names_published_versions_of_earlier_runs() -> None:
     first, second = report.summary(ended({"status": "done", "versions": [], "published": [2, 3], "head": 3}))
     assert first == "tidemill: committed nothing new (head 3)"

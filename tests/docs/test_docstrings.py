@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_examples_of_docstrings_run(name: str, tmp_path: Path, monkeypatch: pyte
     done = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert done.attempted > 0
     assert done.failed == 0
+
+
+def test_no_module_with_examples_imports_airflow() -> None:
+    """Airflow reads its settings when it is first imported, which must be left to its own tests."""
+    names = [name for name in modules_with_examples() if name.startswith("tidemill.airflow.")]
+    assert names
+    for name in names:
+        text = PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py").read_text("utf-8")
+        assert not re.search(r"^(from|import) airflow\b", text, re.MULTILINE), name
 
 
 def test_there_are_examples() -> None:

@@ -163,7 +163,7 @@ def test_a_source_that_comes_back_to_a_part_of_an_earlier_folder_is_refused(shop
     refused(lambda: back.run(engine="local"), "would read file", "again: its folder was", "adopt --source source")
     assert counts(back) == before
     assert back.head.sources["source"] == {
-        "uri": f"file://{shop}/elsewhere", "former": [f"file://{shop}/in"]
+        "uri": f"file://{shop}/elsewhere", "former": [f"file://{shop}/in"], "files": {"recursive": True}
     }  # fmt: skip
 
 

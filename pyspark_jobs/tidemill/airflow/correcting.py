@@ -16,8 +16,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from .checks import seconds_of
 from .command import Command, Outcome
-from .correction_form import ALL_FIELDS, FIELDS, fault_of, markdown
-from .corrections import CorrectionOperator, lines_of
+from .correction_form import ALL_FIELDS, FIELDS, fault_of, lines_of, markdown
+from .corrections import CorrectionOperator
 from .form import Form
 from .options import CARRY_OUT, Correct
 

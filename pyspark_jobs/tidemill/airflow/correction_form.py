@@ -5,7 +5,7 @@ INVARIANT: a field that is filled in is used or refused, never ignored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .checks import is_absent
@@ -47,3 +47,13 @@ def markdown(correction: str, result: Mapping[str, Any]) -> str:
     """Return what a correction does as a page: its lines as they are, so that names in them add no markup."""
     lines = [str(line).replace("```", "'''") for line in result.get("changes") or ()]
     return "\n".join([f"`{correction}` after version {result.get('head')}:", "", "```text", *lines, "```"])
+
+
+def lines_of(files: str | Sequence[str] | None) -> list[str]:
+    """Return the files of a list, or of text with one file a line.
+
+    >>> lines_of("a.csv\\n b.csv \\n"), lines_of(["a.csv"]), lines_of("None")
+    (['a.csv', 'b.csv'], ['a.csv'], [])
+    """
+    given = files.splitlines() if isinstance(files, str) else [str(file) for file in files or ()]
+    return [file.strip() for file in given if file.strip() not in ("", "None")]

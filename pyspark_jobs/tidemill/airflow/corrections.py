@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from ..counts import count_of, versions_of
 from .command import Exit, Outcome
+from .correction_form import lines_of
 from .verb import VerbOperator, fields_of
 
 if TYPE_CHECKING:
@@ -187,13 +188,3 @@ class TidemillVerifyOperator(VerbOperator):
 
 def _problem(one: Mapping[str, str]) -> list[str]:
     return [f"{one['object']}: {one['what']}", f"  affects: {one['affects']}", f"  hint: {one['hint']}"]
-
-
-def lines_of(files: str | Sequence[str] | None) -> list[str]:
-    """Return the files of a list, or of text with one file a line.
-
-    >>> lines_of("a.csv\\n b.csv \\n"), lines_of(["a.csv"]), lines_of("None")
-    (['a.csv', 'b.csv'], ['a.csv'], [])
-    """
-    given = files.splitlines() if isinstance(files, str) else [str(file) for file in files or ()]
-    return [file.strip() for file in given if file.strip() not in ("", "None")]

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.configuration import conf
 from airflow.sdk import DAG
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 
@@ -187,7 +186,7 @@ class _Pipeline:
             return dag
         from .watching import WatchedRunOperator, watched_schedule
 
-        zone = getattr(self.dag_args.get("start_date"), "tzinfo", None) or conf.get("core", "default_timezone")
+        zone = getattr(self.dag_args.get("start_date"), "tzinfo", None)
         beside = watched_schedule(self.name, schedule, watch, self.arguments, zone)
         with self._dag("", beside, form, what) as dag:
             watched = watch.pipeline or self.name

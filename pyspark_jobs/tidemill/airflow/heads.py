@@ -85,11 +85,14 @@ class Heads:
         return {"root": self.root, "pipeline": self.pipeline, "branch": self.branch, "options": dict(self.options)}
 
 
-def list_folder(uri: str, options: Mapping[str, Any] | None = None) -> list[Entry]:
-    """Return the objects below a folder, or none if it does not exist. `options` are for S3."""
+def list_folder(uri: str, options: Mapping[str, Any] | None = None, start_after: str | None = None) -> list[Entry]:
+    """Return the objects below a folder, or none if it does not exist. `options` are for S3.
+
+    `start_after`: only those with names after this one.
+    """
     from ..verbs.arrivals import listed
 
-    return listed(uri, options)
+    return listed(uri, options, start_after)
 
 
 def root_options(

@@ -22,7 +22,7 @@ from .checks import check_root, is_template, seconds_of
 from .cursor import Cursor, advance
 from .heads import Heads
 from .hidden import is_secret
-from .listings import Listing, Round
+from .listings import Known, Listing, Round
 
 if TYPE_CHECKING:
     from ..sources.contract import SourceFile
@@ -94,10 +94,10 @@ class NewFilesTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Round]:
         """Yield a round of listings every `poll_s` seconds. Nothing is listed unless a trigger asks for it."""
-        options, conn_id = dict(kwargs.get("source_options") or {}), kwargs.get("conn_id")
+        options, conn_id, known = dict(kwargs.get("source_options") or {}), kwargs.get("conn_id"), Known()
         while True:
             try:
-                found = Round({**await credentials(conn_id), **options})
+                found = Round({**await credentials(conn_id), **options}, known)
             except Exception as error:  # noqa: BLE001 - a backend of secrets may raise anything
                 LOG.warning("cannot read the connection `%s`: %s", conn_id, error)
                 await asyncio.sleep(float(kwargs["poll_s"]))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta, tzinfo
 from typing import Any
 
+from airflow import settings
 from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, DeltaTriggerTimetable
 from airflow.sdk.bases.timetable import BaseTimetable
 
@@ -44,13 +45,13 @@ class WatchedRunOperator(TidemillRunOperator):
 
 
 def watched_schedule(
-    name: str, schedule: Any, watch: Watch, arguments: Mapping[str, Any], zone: tzinfo | str
+    name: str, schedule: Any, watch: Watch, arguments: Mapping[str, Any], zone: tzinfo | None
 ) -> AssetOrTimeSchedule:
     """Return the schedule that new files or the clock `schedule` start. `InvalidInput` if that is no clock.
 
     - `name`: the name of the DAG. The asset is `tidemill://NAME/_new-files`.
     - `arguments`: the arguments of its operator: `root`, `branch`, `env`, `storage_options`.
-    - `zone`: the time zone of a cron expression.
+    - `zone`: the time zone of a cron expression. Default: Airflow's.
     """
     options, sources = (
         _shown(options_of(section, arguments.get("storage_options"), arguments.get("env")))
@@ -74,10 +75,10 @@ def _shown(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if not is_secret(name) and not is_template(value)}
 
 
-def _clock(schedule: Any, zone: tzinfo | str) -> BaseTimetable:
+def _clock(schedule: Any, zone: tzinfo | None) -> BaseTimetable:
     """Return the timetable of a clock."""
     if isinstance(schedule, str) and schedule not in _NO_CLOCKS:
-        return CronTriggerTimetable(schedule, timezone=zone)  # type: ignore[arg-type]
+        return CronTriggerTimetable(schedule, timezone=zone or settings.TIMEZONE)  # type: ignore[arg-type]
     if isinstance(schedule, timedelta):
         return DeltaTriggerTimetable(schedule)
     is_clock = getattr(schedule, "asset_condition", None) is None and type(schedule).__name__ not in _NO_CLOCKS

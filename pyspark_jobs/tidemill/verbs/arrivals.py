@@ -40,11 +40,14 @@ def watched(context: Context, head: Commit | None) -> list[Watched]:
     ]
 
 
-def listed(uri: str, storage_options: Mapping[str, Any] | None = None) -> list[Entry]:
-    """Return the objects below a folder; none if it does not exist. `storage_options` are for S3."""
+def listed(uri: str, storage_options: Mapping[str, Any] | None = None, start_after: str | None = None) -> list[Entry]:
+    """Return the objects below a folder in the order of their names; none if it does not exist.
+
+    `storage_options` are for S3. `start_after`: only those with names after this one.
+    """
     # A URI of a local folder is made of its path as it is, so a `%` in it means itself.
     store, only = open_folder(uri.removeprefix("file://"), storage_options)
-    return entries_of(store, only) or []
+    return list(store.list("", start_after)) if start_after is not None else entries_of(store, only) or []
 
 
 def waiting(

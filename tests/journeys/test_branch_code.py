@@ -172,3 +172,39 @@ def test_a_file_that_a_replay_left_out_is_named_also_after_a_promotion(place: Pl
     place.arrive("5")
     run(r)
     assert sums(r) == place.sums(without=("5",)), "as after a skip, it is not read"
+
+
+def test_a_dry_run_that_catches_up_says_what_it_would_repeat(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    code, root = f"{place.folder / 'shop.py'}:twice", ["--root", str(place.folder / "root")]
+    twice = place.open(factor=2)
+    twice.replay(0, into="fix", engine="local", max_batches=2)
+    assert main(["promote", code, "fix", *root, "--catch-up", "--dry-run"]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("first, the branch repeats version 2; what follows is as it is before that\n")
+    assert versions(place.open("fix", factor=2)) == [0, 1]
+
+
+def test_a_branch_that_read_the_files_itself_is_not_asked_to_replay(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, root = f"{place.folder / 'shop.py'}:twice", ["--root", str(place.folder / "root")]
+    twice = place.open(factor=2)
+    twice.replay(0, into="fix", engine="local")
+    place.arrive("6")
+    run(place.open())
+    run(place.open("fix", factor=2))
+    main(["check", code, "--against", "fix", *root])
+    out = capfd.readouterr().out
+    assert "`fix` has not repeated version 3, but has read their input" in out
+    assert "catch-up" not in out
+
+
+def test_files_of_several_versions_that_are_gone_are_all_named(place: Place) -> None:
+    for name in ("2", "3", "5"):
+        (place.folder / f"in/{name}.csv").unlink()
+    with pytest.raises(tm.InvalidInput) as raised:
+        place.open().replay(0, into="fix", engine="local")
+    assert raised.value.message == (
+        "replay version 0 of `main`: `2.csv` of source `source` is gone, version 1: `3.csv` of source `source` is "
+        "gone, version 2: `5.csv` of source `source` is gone"
+    )

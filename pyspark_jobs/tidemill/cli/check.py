@@ -105,7 +105,9 @@ def _changes(found: Against) -> Iterator[str]:
     for gone in found.left_out:
         file = f"`{gone.path}` of source `{gone.source}`, which version {gone.version} has read"
         yield f"left out: {file}; it was gone when the branch was replayed"
-    if found.behind:
+    if found.behind and found.refused is None:
+        yield f"`{found.branch}` has not repeated {versions_of(found.behind)}, but has read their input"
+    elif found.behind:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
     if found.refused and not (found.behind and found.only_behind):
         why = found.refused.removeprefix(f"promote `{found.branch}`: ").removeprefix("promote: ")

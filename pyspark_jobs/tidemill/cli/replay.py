@@ -124,8 +124,9 @@ def promote(
     """
     from ..driver.drain import Limits
     from ..driver.sink_checks import Accepted
+    from ..verbs.against import behind
     from ..verbs.promote import catch_up as replay_rest
-    from ..verbs.promote import planned, promoted_already, when_level
+    from ..verbs.promote import planned, planned_if_level, promoted_already, when_level
     from ..verbs.run import engine_on_demand
 
     repository = target.open()
@@ -141,10 +142,14 @@ def promote(
             replay_rest(repository.context, name, start, limits, on_batch)
 
     def take_over() -> int:
-        found = planned(repository.context, name, outputs, accepted)
+        look = planned_if_level if catch_up and consent.dry_run else planned
+        found = look(repository.context, name, outputs, accepted)
         outputs_of = repository.context.job.outputs.items()
         declared = {sink for sink, output in outputs_of if output.sink is not None}
-        if not consent.given(list(_lines(found, declared)), out):
+        lines = list(_lines(found, declared))
+        if catch_up and consent.dry_run and (rest := behind(repository.context, name)):
+            lines.insert(0, f"first, the branch repeats {versions_of(rest)}; what follows is as it is before that")
+        if not consent.given(lines, out):
             return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
         made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change, drop=drop)
         out.result(

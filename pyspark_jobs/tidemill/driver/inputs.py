@@ -6,7 +6,7 @@ INVARIANT: with "recorded", a plan is carried out only with the bytes that it re
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,13 +49,18 @@ class Inputs:
 
         `read` is a version of `source` whose ledger knows the files as the plan read them.
         """
+        refuse({plan.number: self.wrong(plan, source, read)}, plan.branch)
+
+    def wrong(self, plan: Plan, source: Context, read: Commit | None) -> list[str]:
+        """Return the files of a plan that changed or are gone, in words. `InvalidInput` for a source that is lost."""
         for split in plan.splits:
             if split.source not in self.context.job.sources:
                 raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
-        if self.files == "recorded":
-            splits = [split for split in plan.splits if split.requeued is None]
-            wrong = [(split, self._present(split, source, read)) for split in splits]
-            _refuse(plan, [_named(split, now) for split, now in wrong if isinstance(now, str)])
+        if self.files != "recorded":
+            return []
+        splits = [split for split in plan.splits if split.requeued is None]
+        wrong = [(split, self._present(split, source, read)) for split in splits]
+        return list(dict.fromkeys(_named(split, now) for split, now in wrong if isinstance(now, str)))
 
     def splits(self, plan: Plan, source: Context, read: Commit | None) -> list[Split]:
         """Return the splits of a plan with the present ETags. `InvalidInput` as in `check`."""
@@ -118,15 +123,18 @@ def _named(split: Split, what: str) -> str:
     return f"`{split.path}` of source `{split.source}` {what}"
 
 
-def _refuse(plan: Plan, wrong: Sequence[str]) -> None:
-    """Raise `InvalidInput` if files of a plan are wrong. A file with several splits is named once."""
-    named = list(dict.fromkeys(wrong))
-    if named:
-        more = f", and {count_of(len(named) - LISTED, 'other')}" if len(named) > LISTED else ""
-        raise InvalidInput(
-            f"replay version {plan.number} of `{plan.branch}`: {', '.join(named[:LISTED])}{more}",
-            hint='restore these files, or take what is there now: files="current" or --files current',
-        )
+def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
+    """Raise `InvalidInput` if files of versions of a branch are wrong. The error names the first few."""
+    named = {version: found for version, found in wrong.items() if found}
+    if not named:
+        return
+    first, *others = named.items()
+    shown = [*first[1], *(f"version {version}: {one}" for version, found in others for one in found)]
+    more = f", and {count_of(len(shown) - LISTED, 'other')}" if len(shown) > LISTED else ""
+    raise InvalidInput(
+        f"replay version {first[0]} of `{branch}`: {', '.join(shown[:LISTED])}{more}",
+        hint='restore these files, or take what is there now: files="current" or --files current',
+    )
 
 
 def left_out(recorded: Plan, ours: Plan) -> list[Split]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..errors import InvalidInput
 from ..protocol.records import CARRIED_OUT, Commit, Counts, Plan, VersionOf
 from ..protocol.retained import At, refuse_if_gone
-from .inputs import Inputs
+from .inputs import Inputs, refuse
 from .steps import Steps, leaves_nothing
 
 REPEATED = (*CARRIED_OUT, "skip", "requeue")
@@ -40,6 +40,7 @@ class Outlook:
         refs = steps.context.initialised()
         self._inputs.look()
         found: dict[VersionOf, Counts] = {}
+        wrong: dict[str, dict[int, list[str]]] = {}
         for step in left:
             commit = steps.commit(step)
             if commit.kind not in REPEATED and not leaves_nothing(commit) and not commit.skipped:
@@ -63,8 +64,12 @@ class Outlook:
                         hint=f"replay from version {step.version + 1} on",
                     )
             if commit.kind in CARRIED_OUT:
-                self._inputs.check(plan_of(steps, step, commit), steps.context, steps.knowing(step, commit))
+                plan = plan_of(steps, step, commit)
+                of_branch = wrong.setdefault(plan.branch, {})
+                of_branch[step.version] = self._inputs.wrong(plan, steps.context, steps.knowing(step, commit))
             found[step] = commit.counts
+        for branch, versions in wrong.items():
+            refuse(versions, branch)
         files = size = 0
         for step in reversed(left):
             self._after[step] = Counts(input_files=files, input_bytes=size)

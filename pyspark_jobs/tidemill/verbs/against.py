@@ -143,6 +143,11 @@ def _dropped(context: Context, head: Commit | None) -> list[str]:
     return [name for name, one in described.items() if one["kind"] is not None and context.declared_sink(name) is None]
 
 
+def behind(context: Context, name: str) -> list[int]:
+    """Return the versions of this branch that another one has not repeated. One that repeats none is not behind."""
+    return _level(context, on_branch(context, name), Steps(context, context.head())).behind
+
+
 @dataclass(frozen=True)
 class _Level:
     """The version whose input a branch has read, as `diff` takes it, its commit, and the later versions of this one."""

@@ -180,9 +180,11 @@ def planned(context: Context, name: str, outputs: str = "correct", accepted: Acc
     return _checked(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
 
 
-def planned_if_level(context: Context, name: str) -> Promotion:
+def planned_if_level(
+    context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None
+) -> Promotion:
     """Return what `promote` would do if the branch had read all that this one has."""
-    return _found(context, on_branch(context, name), name, "correct", Accepted()).promotion
+    return _found(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
 
 
 def _checked(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:

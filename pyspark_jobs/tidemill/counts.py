@@ -1,4 +1,4 @@
-"""Counts and version ranges as people read them: for the command line, the demo and Airflow tasks.
+"""Counts, names and version ranges as people read them: for the command line, the demo and Airflow tasks.
 
 INVARIANT: only amounts get thousands separators. Numbers that identify (versions, keys, ids) are printed as one types
 them.
@@ -16,6 +16,16 @@ def count_of(count: int, what: str, many: str | None = None) -> str:
     ('1 file', '1,000 files', '0 batches')
     """
     return f"{count:,} {what if count == 1 else many or f'{what}s'}"
+
+
+def named(what: str, names: Sequence[str]) -> str:
+    """Return names with their noun, which gets an s if there are several.
+
+    >>> named("operator", ["sums"]), named("operator", ["counts", "sums"]), named("sink", ["a", "b", "c"])
+    ('operator `sums`', 'operators `counts` and `sums`', 'sinks `a`, `b` and `c`')
+    """
+    *rest, last = [f"`{name}`" for name in names]
+    return f"{what}s {', '.join(rest)} and {last}" if rest else f"{what} {last}"
 
 
 def versions_of(versions: Sequence[int]) -> str:

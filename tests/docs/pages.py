@@ -2,10 +2,11 @@
 
 How to write a block (the test is `test_pages.py`):
 
-- A block of `python` or `sh` runs, in the order of the page, in one namespace and one empty folder a page. `tm` is
-  imported already; `PAGES_NEED` in `test_pages.py` gives a page what it takes as given.
-- `python` that begins with a comment that names a file, `# retail.py`, is saved under that name too, so that
-  `tidemill run retail.py:p` finds it. `r.run()` runs on the local engine unless the page says which.
+- A block of `python` or `sh` runs, in the order of the page, in one namespace and one empty folder a page. So a page
+  imports what it uses; `PAGES_NEED` in `test_pages.py` gives a page what it takes as given.
+- `python` that begins with a comment that names a file, `# retail.py`, is saved under that name, so that
+  `tidemill run retail.py:p` finds it. It runs in a namespace of its own: another block imports from it. `r.run()` runs
+  on the local engine unless the page says which.
 - `sh`: `tidemill …` runs in this process, on the local engine unless the page says which. Everything else is bash's.
 - A block of `text` directly after a block that ran is what it printed, stdout and stderr as they come. It is compared:
   `…` stands for anything, a line `…` for any lines, `/srv/shop` for the folder of the page; times of day, seconds and
@@ -101,7 +102,6 @@ class Runner:
         self.page = page
         self.here = Path.cwd()
         self.module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")
-        vars(self.module)["tm"] = tm
         monkeypatch.setitem(sys.modules, self.module.__name__, self.module)
         monkeypatch.setattr(sys, "path", [str(self.here), *sys.path])
         monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -125,8 +125,9 @@ class Runner:
         if named := _FILE.match(block.text):
             Path(named[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(named[1]).write_text(block.text, "utf-8")
+            sys.modules.pop(Path(named[1]).stem, None)  # that of another page
         code = compile("\n" * block.line + block.text, str(self.page), "exec")
-        exec(code, vars(self.module))  # noqa: S102
+        exec(code, {"__name__": self.module.__name__} if named else vars(self.module))  # noqa: S102
 
     def _command(self, command: str, printed: io.StringIO) -> None:
         may_fail = _STATUS.fullmatch(command)

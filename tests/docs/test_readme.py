@@ -63,6 +63,5 @@ def test_the_commands_of_the_readme_run(folder: Path) -> None:
 def test_the_lines_of_python_run(folder: Path) -> None:
     run(folder, "-m", "tidemill", "init", "retail.py:p", "--root", "lake/tidemill")
     lines = block("python", 'r = tm.open(p, root="lake/tidemill")')
-    code = "import tidemill as tm\nfrom retail import p\n" + lines.replace("r.run()", 'r.run(engine="local")')
-    code += 'print(r.state("spend").num_rows)\n'
+    code = f'{lines}print(r.state("spend").num_rows)\n'
     assert run(folder, "-c", code).split() == ["1"]

@@ -14,6 +14,7 @@ from tests.journeys.shop import run
 from tests.journeys.test_replay import Place
 from tests.journeys.test_replay_operators import Code, Shop
 from tidemill.cli.main import main
+from tidemill.driver.fingerprint import OtherCode
 
 
 @pytest.fixture
@@ -52,12 +53,17 @@ def test_a_run_with_the_old_code_after_a_promotion_goes_on_and_says_so_once(
     assert run(place.open()) == [4]
     (said,) = warnings(caplog)
     assert said == (
-        "version 3 promoted a branch on which other code ran than this; different are operator `sums`. This run goes "
-        "on: if that is not meant, end it, and run with the code of the branch"
+        "version 3 promoted a branch on which other code ran than this; the difference is in operator `sums`. This run "
+        "goes on. If you did not mean that, end it, and run with the code of the branch"
     )
     place.arrive("7")
     assert run(place.open()) == [5]
     assert warnings(caplog) == []
+
+
+def test_operators_and_sinks_of_other_code_are_listed_by_kind() -> None:
+    found = OtherCode(3, ["counts", "sums"], ["alerts", "sums"])
+    assert found.names == "operators `counts` and `sums`, sink `alerts`"
 
 
 def test_check_names_what_is_made_by_other_code_than_before(
@@ -94,6 +100,10 @@ def test_a_replay_of_some_operators_names_the_others_that_this_code_makes_otherw
     found = {one.name: one for one in made.left_alone}
     assert found["last"].versions == [0, 1, 2, 3]
     assert not found["last"].feeds
+    assert found["last"].message == (
+        "operator `last` has other code than in versions 0–3 but is not replayed. Add it to `--operators` if its "
+        "results would differ"
+    )
     assert [one.message for one in made.left_alone] == [one for one in warnings(caplog) if "other code" in one]
     branch = shop.open(Code(factor=2), "fix").head
     recorded = shop.open().head.code["definitions"]["operators"]
@@ -118,8 +128,8 @@ def test_a_replay_says_if_an_operator_that_feeds_it_is_made_otherwise(place: Pla
     (alone,) = made.left_alone
     assert (alone.kind, alone.name, alone.versions, alone.feeds) == ("operator", "sums", [0], True)
     assert alone.message == (
-        "other code made operator `sums` in version 0; what is replayed reads the output that this code gives. If it "
-        "may differ, replay `sums`, too"
+        "operator `sums` has other code than in version 0 but is not replayed; replayed operators read what this code "
+        "makes of it. Add it to `--operators` if its results would differ"
     )
     assert r.diff("main", "fix").total == 0
 

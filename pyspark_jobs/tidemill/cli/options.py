@@ -175,7 +175,7 @@ def _refuse_repository(context: click.Context, _: click.Parameter | None, value:
     if is_repository(value):
         raise click.UsageError(
             f"`{context.command.name}` needs the pipeline's code: found `{value}`, expected `module:name` or "
-            "`path.py:name`; a repository's URI is only for commands that read",
+            "`path.py:name`; a repository's URI suffices for commands that read nothing else, such as `state`",
             context,
         )
     return value
@@ -198,14 +198,10 @@ def drive_options(command: Command) -> Command:
     """Add the options that say how batches run. The command receives a `Drive`."""
 
     @engine_option
-    @click.option(
-        "--batch-time",
-        metavar="MS|ISO",
-        help="Processing time of these batches. Cannot move backwards. Default: the pipeline's rule.",
-    )
     @click.option("--tasks", default="auto", show_default=True, metavar="N|auto", help="Number of tasks per batch.")
     @functools.wraps(command)
-    def wrapped(engine: str, batch_time: str | None, tasks: str, **rest: Any) -> Any:
+    def wrapped(engine: str, tasks: str, **rest: Any) -> Any:
+        batch_time = rest.pop("batch_time", None)
         drive = Drive(
             engine=engine,
             batch_time=None if batch_time is None else point_in_time(batch_time),
@@ -217,6 +213,15 @@ def drive_options(command: Command) -> Command:
         return command(drive=drive, **rest)
 
     return wrapped  # type: ignore[return-value]
+
+
+def batch_time_option(command: Command) -> Command:
+    """Add `--batch-time`. Apply it above `drive_options`, which puts it into the `Drive`."""
+    return click.option(
+        "--batch-time",
+        metavar="MS|ISO",
+        help="Processing time of these batches. Cannot move backwards. Default: the pipeline's rule.",
+    )(command)
 
 
 def drain_options(command: Command) -> Command:

@@ -10,7 +10,7 @@ import click
 from ..counts import count_of, versions_of
 from .exits import Exit
 from .figures import figures
-from .options import Drive, Target, accept_options, drain_options, drive_options, target_options
+from .options import Drive, Target, accept_options, batch_time_option, drain_options, drive_options, target_options
 from .output import Output, committed, output_options, result_file_option
 from .progress import watched
 
@@ -72,6 +72,7 @@ def _operator_and_path(text: str) -> tuple[str, str]:
 @target_options
 @drain_options
 @accept_options
+@batch_time_option
 @drive_options
 @result_file_option
 @output_options
@@ -92,6 +93,7 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 
 @click.command()
 @target_options
+@batch_time_option
 @drive_options
 @result_file_option
 @output_options

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..counts import named
 from ..pipeline.definition import definitions, described_function
 from ..protocol.history import effective
 from ..protocol.records import Commit
@@ -43,8 +44,8 @@ class OtherCode:
     @property
     def names(self) -> str:
         """The operators and sinks, for a message. A sink that has the name of its operator is not repeated."""
-        found = [f"operator `{name}`" for name in self.operators]
-        return ", ".join(found + [f"sink `{name}`" for name in self.sinks if name not in self.operators])
+        kinds = {"operator": self.operators, "sink": [name for name in self.sinks if name not in self.operators]}
+        return ", ".join(named(kind, names) for kind, names in kinds.items() if names)
 
 
 def code_of(context: Context, commit: Commit | None) -> Mapping[str, Any]:
@@ -86,8 +87,8 @@ def note_other_code(context: Context, head: Commit | None) -> None:
     found = other_code(context, head)
     if found:
         LOG.warning(
-            "version %d promoted a branch on which other code ran than this; different are %s. This run goes on: if "
-            "that is not meant, end it, and run with the code of the branch", head.version, found.names,
+            "version %d promoted a branch on which other code ran than this; the difference is in %s. This run goes "
+            "on. If you did not mean that, end it, and run with the code of the branch", head.version, found.names,
         )  # fmt: skip
 
 

@@ -37,16 +37,11 @@ class LeftAlone:
     @property
     def message(self) -> str:
         """What the user should know."""
-        subject = f"{self.kind} `{self.name}`"
-        if self.feeds:
-            return (
-                f"other code made {subject} in {versions_of(self.versions)}; what is replayed reads the output that "
-                f"this code gives. If it may differ, replay `{self.name}`, too"
-            )
-        return (
-            f"other code made {subject} in {versions_of(self.versions)}, and the replay leaves it as recorded. If the "
-            "change matters to it, replay it, too"
-        )
+        what = f"{self.kind} `{self.name}` has other code than in {versions_of(self.versions)} but is not replayed"
+        if self.kind == "sink":
+            return f"{what}. Replay all operators if its rows would differ"
+        read = "; replayed operators read what this code makes of it" if self.feeds else ""
+        return f"{what}{read}. Add it to `--operators` if its results would differ"
 
 
 def left_alone(context: Context, part: Part, steps: Steps, todo: Sequence[VersionOf]) -> list[LeftAlone]:

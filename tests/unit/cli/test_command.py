@@ -65,6 +65,12 @@ def test_every_command_has_help(capsys):
         assert f"Usage: tidemill {name} " in capsys.readouterr().out
 
 
+def test_replay_offers_no_batch_time_because_recorded_ones_are_repeated(capsys):
+    for name, offers in (("run", True), ("sweep", True), ("replay", False)):
+        assert main([name, "--help"]) == Exit.DONE
+        assert ("--batch-time" in capsys.readouterr().out) is offers
+
+
 def test_the_module_is_the_command(tmp_path):
     found = subprocess.run(
         [sys.executable, "-m", "tidemill", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -392,7 +392,8 @@ class Repository(Reader):
         is new gets its past in this way, and needs no `init` before; `promote` adds it. A later call for the branch
         continues with the same operators.
 
-        `files`: "recorded" refuses a file that has changed or is gone, and names it; "current" takes what is there.
+        `files`: "recorded" refuses a file that has changed or is gone, and names it; "current" takes what is there, and
+        leaves out what is gone. `left_out` and `changed` of the report name these files. The branch can be promoted.
         `follow`: also repeat what is committed meanwhile. `max_batches`, `time_budget`: as in `run`. The call goes on
         where an earlier one stopped. `InvalidInput` before anything is written if the branch does not fit, or a version
         cannot be repeated, such as a `migrate`.
@@ -415,16 +416,20 @@ class Repository(Reader):
         accept_output_change: bool = False,
         spark: Any = None,
         engine: str = "auto",
+        drop: Sequence[str] = (),
     ) -> Commit:
         """Take over the state of a branch by a commit of this one, and return the commit.
 
         The branch must start from this one, and must have read all that this one has read since. `catch_up` first
         replays what is missing, with this code. `outputs`: "correct" withdraws what was published since the fork, and
         publishes what the branch made instead; "keep" leaves what is published as it is. A function of `foreachBatch`
-        is called with the versions that no longer count. `rewind` undoes a promotion.
+        is called with the versions that no longer count. Files of a sink that this code does not have are deleted where
+        they were published. `drop`: operators that the branch does not have, whose state ends. `rewind` undoes a
+        promotion.
 
-        `InvalidInput` if the branch does not fit, if the fork was rewound, or if this code is not that of the branch.
-        `Fenced` if another run commits first. Then nothing has changed.
+        `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the branch,
+        if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published. `Fenced`
+        if another run commits first. Then nothing has changed.
         """
         from .driver.drain import Limits
         from .driver.sink_checks import Accepted
@@ -432,7 +437,7 @@ class Repository(Reader):
         from .verbs.promote import promote, when_level
         from .verbs.run import engine_on_demand
 
-        limits, accepted = Limits(), Accepted(output_change=accept_output_change)
+        limits, accepted = Limits(), Accepted(output_change=accept_output_change, drop=tuple(drop))
         if not catch_up:
             return promote(self.context, branch, reason, outputs, accepted)
         start = engine_on_demand(self.context, spark, engine, limits)

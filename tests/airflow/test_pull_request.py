@@ -78,6 +78,19 @@ def test_warnings_come_before_the_tables() -> None:
     assert "- it cannot be promoted: version 3 was rewound" in markdown(against(refused="version 3 was rewound"))
 
 
+def test_files_and_sinks_that_are_gone_are_named_and_what_helps_is_said() -> None:
+    gone = [{"source": "days", "path": "a|b.csv", "version": 3}]
+    why = {"refused": "promote `fix`: it was rewound", "hint": "replay into\na new branch", "only_behind": False}
+    page = markdown(against(behind=[303], left_out=gone, dropped_sinks=["old"], **why))
+    assert page.split("\n")[2:6] == [
+        "- the code does not have sink `old`: a promotion withdraws what it has published",
+        "- left out: `a\\|b.csv` of source `days`, which version 3 has read; it was gone when the branch was replayed",
+        "- not repeated yet: version 303; a promotion replays them first",
+        "- it cannot be promoted: it was rewound; replay into a new branch",
+    ]
+    assert "cannot be promoted" not in markdown(against(behind=[303], **{**why, "only_behind": True}))
+
+
 def test_differences_come_first_among_many_operators() -> None:
     operators = {f"o{n}": keys(5, changed=int(n == 29)) for n in range(30)}
     page = markdown(against(operators=operators))

@@ -233,7 +233,11 @@ def test_an_operator_comes_back_if_the_promotion_that_ended_it_is_rewound(place:
     before = more.promote("more").version
     r = place.open()
     r.replay(0, into="less", engine="local")
-    r.promote("less")
+    with pytest.raises(
+        tm.InvalidInput, match="promote `less`: it does not have operator `extra`, whose state would end"
+    ):
+        r.promote("less")
+    r.promote("less", drop=["extra"])
     place.arrive("6")
     run(r)
     r.rewind(before, "undo")

@@ -207,7 +207,7 @@ def test_what_cannot_be_repeated_is_refused(place: Place) -> None:
 
 def test_a_promotion_takes_the_place_of_the_versions_since_the_fork_and_can_be_undone(place: Place) -> None:
     r = place.open()
-    changed = place.open(factor=2, extra=True)
+    changed = place.open(factor=2)
     before = place.published()
     changed.replay(1, into="fix", engine="local")
     place.arrive("6")
@@ -218,20 +218,19 @@ def test_a_promotion_takes_the_place_of_the_versions_since_the_fork_and_can_be_u
     assert place.published() == later
     made = changed.promote("fix", "twice", catch_up=True, engine="local")
     assert (made.version, made.kind, made.reason, made.replaced) == (4, "promote", "twice", [(1, 3)])
-    assert sums(changed) == sums(place.open("fix", factor=2, extra=True))
+    assert sums(changed) == sums(place.open("fix", factor=2))
     assert [row for row in place.published() if row[0] == 0] == [row for row in before if row[0] == 0]
     assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     assert changed.verify(deep=True).problems == []
-    assert bag(changed.quarantine()) == bag(place.open("fix", factor=2, extra=True).quarantine())
+    assert bag(changed.quarantine()) == bag(place.open("fix", factor=2).quarantine())
     changed.drop_branch("fix")
     changed.maintain()
     assert changed.verify(deep=True).problems == []
     assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     place.arrive("7")
     assert run(changed) == [5]
-    assert sums(changed, "extra").keys() == place.sums().keys()
     changed.rewind(3, "undo")
-    assert place.published() == later and sums(place.open(factor=2, extra=True)) == place.sums(without=("7",))
+    assert place.published() == later and sums(place.open(factor=2)) == place.sums(without=("7",))
     changed.rewind(4, "redo")
     assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     assert changed.verify(deep=True).problems == []

@@ -248,7 +248,7 @@ class TidemillDiffOperator(VerbOperator):
     - `largest_changes`: also return the keys that change most, with both values. Default: yes.
 
     It succeeds whatever it finds. Returns (as XCom) `status` (of the code), `is_equal`, `before`, `after`, `behind`,
-    `refused`, `operators`, `sinks`, `problems`, and `markdown` with the whole as a page.
+    `refused`, `operators`, `sinks`, `dropped_sinks`, `left_out`, `problems`, and `markdown` with the whole as a page.
     """
 
     verb = "check"

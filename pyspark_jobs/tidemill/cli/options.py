@@ -91,7 +91,7 @@ class Drive:
     tasks: int | Literal["auto"]
     max_batches: int | None = None
     time_budget_s: float | None = None
-    accepted: Mapping[str, bool] = field(default_factory=dict)
+    accepted: Mapping[str, Any] = field(default_factory=dict)
     """The risks that the caller accepts, by the names of `driver.sink_checks.Accepted`."""
 
     @property

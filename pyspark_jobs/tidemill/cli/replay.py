@@ -96,6 +96,8 @@ def _files(done: ReplayReport) -> Iterator[str]:
 @click.option("--outputs", type=click.Choice(["correct", "keep"]), default="correct", show_default=True,
               help="Publish what the branch made instead of what was published, or leave that.")  # fmt: skip
 @click.option("--accept-output-change", is_flag=True, help="Write a sink with other columns than before.")
+@click.option("--drop", multiple=True, metavar="OPERATOR",
+              help="End the state of this operator, which the branch does not have. Repeatable.")  # fmt: skip
 @click.option("--reason", default="", help="Why. The commit records it.")
 @click.option("--if-needed", is_flag=True, help="Succeed, with status 3, if the branch was promoted before.")
 @engine_option
@@ -108,6 +110,7 @@ def promote(
     catch_up: bool,
     outputs: str,
     accept_output_change: bool,
+    drop: tuple[str, ...],
     reason: str,
     if_needed: bool,
     engine: str,
@@ -130,7 +133,7 @@ def promote(
         fields = {**result_fields("promote", Exit.NOTHING, repository), "already_committed": [before.version]}
         out.result({**fields, "branch": name}, [f"`{name}` was promoted before, in version {before.version}"])
         return Exit.NOTHING
-    accepted, limits = Accepted(output_change=accept_output_change), Limits()
+    accepted, limits = Accepted(output_change=accept_output_change, drop=drop), Limits()
 
     def level() -> None:
         start = engine_on_demand(repository.context, None, engine, limits)
@@ -143,7 +146,7 @@ def promote(
         declared = {sink for sink, output in outputs_of if output.sink is not None}
         if not consent.given(list(_lines(found, declared)), out):
             return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
-        made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change)
+        made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change, drop=drop)
         out.result(
             {
                 **result_fields("promote", Exit.DONE, repository),
@@ -167,6 +170,9 @@ def _fields(found: Promotion) -> dict[str, Any]:
 def _lines(found: Promotion, declared: Collection[str]) -> Iterator[str]:
     """Yield what will happen, in words. `declared` are the sinks that this code has."""
     yield f"the state becomes that of version {found.version} of branch `{found.branch}`"
+    yield from (f"operator `{one}`: its state ends, because the branch does not have it" for one in found.ends)
+    if found.other_code:
+        yield f"other code than this ran on the branch: {found.other_code}"
     if found.replaced:
         yield f"replaced: {versions_of(found.replaced)}"
     if found.empty:

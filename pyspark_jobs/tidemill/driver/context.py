@@ -84,6 +84,8 @@ class Context:
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
     sinks_seen: set[str] = field(default_factory=set)
     """Sinks that were seen to have no files of versions that the repository has lost."""
+    begins: frozenset[str] = frozenset()
+    """Operators that may begin on this branch after its start: those that a replay names."""
     recorded: Recorded | None = None
     """Set if the repository is read without the pipeline's code. Then `job` has nothing but the pipeline's name."""
 
@@ -236,14 +238,16 @@ class Context:
     def declared(self, head: Commit | None) -> dict[str, dict[str, Any]]:
         """Return the operators that `init` declared, with their schemas at that time and their present names.
 
-        A branch has the operators of its code: those that are new begin with their first batch there, and the state of
-        those that the code no longer has ends.
+        A branch has the operators of its code. A new one begins there only if the branch starts at version -1, or a
+        replay names it, so that none starts empty by accident. The state of one that the code no longer has ends.
         """
         found = renamed_schemas(self.initialised().schemas, () if head is None else head.renamed)
         if self.branch == MAIN:
             return found | self._promoted(head, found)
         known = found | ({} if head is None else dict(head.schemas))
-        return {name: known.get(name) or describe(self.job.operators[name].operator) for name in self.operators}
+        new = frozenset(self.operators) if head is None else self.begins
+        names = [name for name in self.operators if name in known or name in new]
+        return {name: known.get(name) or describe(self.job.operators[name].operator) for name in names}
 
     def _promoted(self, head: Commit | None, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the operators that began on a branch which was promoted, and that `refs/` does not have yet."""
@@ -268,7 +272,9 @@ class Context:
         declared = self.declared(head)
         recorded = {**declared, **(head.schemas if head is not None else {})}
         must_fit = {name for name in ours if self._must_fit(name, head)}
-        return compare_operators(declared, recorded, ours, must_fit=must_fit, has_state=head is not None)
+        return compare_operators(
+            declared, recorded, ours, must_fit=must_fit, has_state=head is not None, is_main=self.branch == MAIN
+        )
 
     def check_operators(self, head: Commit | None) -> None:
         """Raise `InvalidInput` if the code's operators do not fit those of the repository, or their state."""

@@ -29,6 +29,8 @@ class Accepted:
     adopt_sink: bool = False
     replace_sink: bool = False
     output_change: bool = False
+    drop: tuple[str, ...] = ()
+    """Operators whose state a promotion may end."""
 
     def __post_init__(self) -> None:
         if self.adopt_sink and self.replace_sink:

@@ -7,11 +7,14 @@ in every process and on every machine.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import inspect
 import json
+import textwrap
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
@@ -32,9 +35,9 @@ _PLAIN = (bool, int, float, complex, str, bytes, Decimal, date, timedelta, type(
 def definitions(job: Job) -> dict[str, dict[str, str]]:
     """Return the digests of a job's `operators` and `sinks`, by name. An option with its default value does not count.
 
-    A function counts with its source, its default arguments, the values that it has captured, and the fields of the
-    object whose method it is. Where it is defined does not count, nor do the functions that it calls, nor what it reads
-    from its module.
+    A function counts with its source without comments, its default arguments, the values that it has captured, and the
+    fields of the object whose method it is. Where it is defined does not count, nor do the functions that it calls, nor
+    what it reads from its module.
     """
     found: dict[int, str] = {}
     for action in job.actions:  # parents come first
@@ -58,7 +61,11 @@ def described_function(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def _digest_of_text(function: Any) -> str:
-    return hashlib.blake2b(_text(function), digest_size=16).hexdigest()
+    """Return a digest of a function or class. Comments and format do not count."""
+    text = _text(function)
+    with contextlib.suppress(SyntaxError, ValueError):  # a lambda within an expression may not stand alone
+        text = ast.unparse(ast.parse(textwrap.dedent(text.decode()))).encode()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 def _text(function: Any) -> bytes:

@@ -87,18 +87,25 @@ def present_name(name: str, then: Iterable[Renamed], now: Iterable[Renamed]) -> 
 
 
 def compare_operators(
-    declared: Schemas, recorded: Schemas, ours: Schemas, *, must_fit: Collection[str], has_state: bool
+    declared: Schemas,
+    recorded: Schemas,
+    ours: Schemas,
+    *,
+    must_fit: Collection[str],
+    has_state: bool,
+    is_main: bool = True,
 ) -> list[Difference]:
     """Return the differences between the operators of the code, `ours`, and those of the repository.
 
     `declared` are the operators that the repository has, `recorded` how their state is described. `must_fit`: those
     whose description counts. `has_state`: whether there is a commit; before it `init` records operators again.
+    `is_main`: `init` adds operators to `main` alone.
     """
     found: list[Difference] = []
     gone = sorted(name for name in declared if name not in ours)
     for name, schema in ours.items():
         if name not in declared:
-            found.append(_new_operator(name, declared, gone, schema))
+            found.append(_new_operator(name, declared, gone, schema) if is_main else _new_on_branch(name, schema))
         elif name in must_fit:
             found += compare_operator(name, recorded[name], schema, has_state=has_state)
     found += [_gone_operator(name, recorded[name]) for name in declared if name not in ours]
@@ -113,6 +120,15 @@ def _new_operator(name: str, declared: Schemas, gone: Sequence[str], schema: Map
         f"operator `{name}` has no state in this repository, which has state for "
         + (", ".join(f"`{known}`" for known in sorted(declared)) or "no operator"),
         rename + "if the operator is new, run init again, which adds it",
+    )  # fmt: skip
+
+
+def _new_on_branch(name: str, schema: Mapping[str, Any]) -> Difference:
+    return Difference(
+        name, "operator", name, "", schema["kind"], "needs init", "`replay` with `operators` gives it its past",
+        f"operator `{name}` has no state on this branch, so it would start empty",
+        f'give it its past in a new branch: r.replay(0, into=…, operators=["{name}"]) or tidemill replay --from 0 '
+        f"--operators {name}; or, to let it start empty, run init on `main` first, which adds it",
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
     "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "late_examples", "durations_ms",
     "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed", "state_changes",
+    "skipped",
 }  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = {
@@ -47,7 +48,7 @@ PROMOTED = {
 }
 """What a promotion says of itself and of the sinks."""
 CHANGES: dict[Kind, set[str]] = {
-    "batch": BATCH | {"skipped"},
+    "batch": BATCH,
     "sweep": BATCH,
     "void": {"reason"},
     "skip": {"reason", "ledger", "rows", "skipped"},

@@ -18,14 +18,13 @@ from ..driver.context import Context
 from ..driver.inputs import RecordedFile
 from ..driver.steps import Steps, last_repeated
 from ..errors import InvalidInput, StoreUnavailable
-from ..protocol.history import effective
 from ..protocol.records import CARRIED_OUT, Commit
 from .at import label
 from .covered import left_out, own_versions
 from .diff import Asked, diff
 from .diff_outputs import OutputDiff
 from .diff_state import StateDiff
-from .open import on_branch
+from .open import on_branch, on_branch_of
 from .promote import planned, planned_if_level
 
 MOST_DIGITS = 75
@@ -119,16 +118,16 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"check against `{name}`: it has no version of its own", hint="replay into it first")
     head = context.head()
-    level = _level(branch, Steps(context, head))
-    before, after = label(context, level), f"{name}@{theirs.version}"
+    level = _level(context, branch, Steps(context, head))
+    before, after = level.label, f"{name}@{theirs.version}"
     found = diff(context, before, after, Asked(tolerance=tolerance))
     assert not isinstance(found, StateDiff | OutputDiff)  # because all is compared
-    rows = {} if level < 0 else context.log.commit(level).rows
+    rows = {} if level.commit is None else level.commit.rows
     return Against(
         branch=name,
         before=before,
         after=after,
-        behind=[] if head is None else list(effective(head, level + 1)),
+        behind=level.behind,
         operators={one: _keys(changes, rows.get(one, {})) for one, changes in found.operators.items()},
         sinks={one: RowChanges(rows.added, rows.removed, rows.not_compared) for one, rows in found.sinks.items()},
         problems=found.problems,
@@ -144,13 +143,34 @@ def _dropped(context: Context, head: Commit | None) -> list[str]:
     return [name for name, one in described.items() if one["kind"] is not None and context.declared_sink(name) is None]
 
 
-def _level(branch: Context, steps: Steps) -> int:
-    """Return the version whose input another branch has read: that up to which it repeats this one, or the newest."""
+@dataclass(frozen=True)
+class _Level:
+    """The version whose input a branch has read, as `diff` takes it, its commit, and the later versions of this one."""
+
+    label: str
+    commit: Commit | None
+    behind: list[int]
+
+
+def _level(context: Context, branch: Context, steps: Steps) -> _Level:
+    """Return the version that a branch has repeated last; the newest one, if it repeats none.
+
+    In the middle of a promotion, that is a version of the promoted branch. If a promotion or a rewind has replaced the
+    version since, it is still that version: the branch has read the same input.
+    """
     head, repeated = steps.head, last_repeated(branch, branch.head())
-    after = None if repeated is None else steps.after(repeated)
-    if after is None:
-        return -1 if head is None else head.version
-    return max((version for version, end in steps.ends.items() if end <= after), default=-1)
+    newest = -1 if head is None else head.version
+    if repeated is None:
+        return _Level(label(context, newest), head, [])
+    after = steps.after(repeated)
+    behind = [version for version, end in steps.ends.items() if after is not None and end > after]
+    version = max((one for one, end in steps.ends.items() if after is not None and end == after), default=None)
+    if version is None and repeated.branch not in context.initialised().dropped:
+        theirs = on_branch_of(context, repeated.branch)
+        return _Level(label(theirs, repeated.version), theirs.log.commit(repeated.version), behind)
+    if version is None:
+        version = max((one for one, end in steps.ends.items() if after is not None and end < after), default=-1)
+    return _Level(label(context, version), None if version < 0 else context.log.commit(version), behind)
 
 
 def _refused(context: Context, name: str) -> dict[str, Any]:

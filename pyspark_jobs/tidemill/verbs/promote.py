@@ -18,7 +18,7 @@ from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.drain import EngineOf, Limits, OnProgress
-from ..driver.fingerprint import promoted_code
+from ..driver.fingerprint import other_code, promoted_code
 from ..driver.identity import check_root
 from ..driver.inputs import RecordedFile
 from ..driver.promoted import record_operators
@@ -27,6 +27,7 @@ from ..driver.sink_checks import NOT_SHARED, Accepted, check_outputs, described
 from ..driver.steps import Steps, last_repeated
 from ..driver.versions import Needed, hold
 from ..errors import Fenced, InvalidInput
+from ..protocol.compatible import first_name
 from ..protocol.history import effective, is_effective, last_forget, replaced_at
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
@@ -62,6 +63,8 @@ class Promotion:
     adds: dict[str, list[int]]
     empty: list[int] = field(default_factory=list)
     left_out: list[RecordedFile] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
+    other_code: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,8 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
         raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
     branch.check_operators(theirs)
     _check_code(context, name, head, theirs)
+    ends = _ends(name, head, theirs, accepted)
+    other = other_code(branch, theirs).names
     start = _start(theirs, known.fork.version)
     if head is not None:
         _check_history(context, name, head, start, last_repeated(branch, theirs))
@@ -214,7 +219,7 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     fork = None if start < 0 else context.log.commit(start)
     missing = left_out(branch, theirs)
     if outputs == "keep":
-        promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing)
+        promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing, ends=ends, other_code=other)
         return _Found(head, theirs, start, fork, None, {}, promotion)
     added = _added(context, branch, name, theirs)
     change = sink_change(context, head, fork, "promote")
@@ -226,6 +231,8 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
         adds={sink: [one.version for one in those] for sink, those in added.items()},
         empty=list(range(context.origin(head).number, theirs.version)) if added else [],
         left_out=missing,
+        ends=ends,
+        other_code=other,
     )
     return _Found(head, theirs, start, fork, change, added, promotion)
 
@@ -257,6 +264,29 @@ def _check_code(context: Context, name: str, head: Commit | None, theirs: Commit
             f"promote `{name}`: it has {', '.join(found)}, which this code does not have",
             hint="promote with the code that ran on the branch",
         )
+
+
+def _ends(name: str, head: Commit | None, theirs: Commit, accepted: Accepted) -> list[str]:
+    """Return the operators whose state a promotion ends, because the branch does not have them.
+
+    `InvalidInput` if the caller has not named one of them, or has named others.
+    """
+    kept = {first_name(one, theirs.renamed) for one in theirs.schemas}
+    known = {} if head is None or not theirs.schemas else head.schemas
+    found = sorted(one for one in known if head is not None and first_name(one, head.renamed) not in kept)
+    for one in found:
+        if one not in accepted.drop:
+            raise InvalidInput(
+                f"promote `{name}`: it does not have operator `{one}`, whose state would end",
+                hint=f"promote with drop=[{one!r}] or --drop {one}; or replay with code that has the operator",
+            )
+    for one in accepted.drop:
+        if one not in found:
+            raise InvalidInput(
+                f"promote `{name}`: drop names `{one}`, whose state the promotion does not end",
+                hint=f"it ends the state of: {', '.join(found) or 'no operator'}",
+            )
+    return found
 
 
 def _check_history(context: Context, name: str, head: Commit, fork: int, repeated: VersionOf | None) -> None:

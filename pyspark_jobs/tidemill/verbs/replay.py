@@ -13,6 +13,7 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.drain import EngineOf, Limits, OnProgress
+from ..driver.fingerprint import OtherCode, other_code
 from ..driver.inputs import Files, Inputs, RecordedFile
 from ..driver.left_alone import LeftAlone, left_alone, warn
 from ..driver.outlook import Outlook
@@ -73,6 +74,7 @@ def replay(
     if ours is not None:
         _check_fork(context, ours, name, first)
     part = _part(context, ours, asked)
+    context, ours = _letting(context, part), None if ours is None else _letting(ours, part)
     if ours is None or _has_none(ours):
         steps = Steps(context, context.head())
         after = steps.after_version(first - 1)
@@ -85,10 +87,13 @@ def replay(
     if ours is None:
         _check_code(context, name, first, part)
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
-        ours = on_branch(context, name)
+        ours = _letting(on_branch(context, name), part)
         _check_fork(context, ours, name, first)
     work = Replay(ours, context, files, engine, limits, on_progress, part)
-    alone = [] if part is None else left_alone(context, part, work.steps(), work.left(ours.head(), work.steps(), end))
+    todo = work.left(ours.head(), work.steps(), end)
+    if todo:
+        _check_same_code(ours, name, part)
+    alone = [] if part is None else left_alone(context, part, work.steps(), todo)
     warn(alone)
     work.replay(end)
     while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
@@ -168,6 +173,36 @@ def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
             hint="replay into another branch, or drop this one first",
         )
     return part
+
+
+def _letting(context: Context, part: Part | None) -> Context:
+    """Return the context in which the operators that the caller named may begin."""
+    return context if part is None else dataclasses.replace(context, begins=part.chosen)
+
+
+def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
+    """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither."""
+    theirs = ours.head()
+    if theirs is None or _has_none(ours):
+        return
+    lacking = sorted(set(theirs.schemas) - set(ours.job.operators)) if part is None else []
+    found = other_code(ours, theirs)
+    if part is not None:
+        found = OtherCode(
+            found.version,
+            [one for one in found.operators if one in part.chosen],
+            [one for one in found.sinks if one in part.sinks],
+        )
+    if lacking or found:
+        why = (
+            f"it has operator `{lacking[0]}`, which this code does not have"
+            if lacking
+            else f"other code made its versions: {found.names}"
+        )
+        raise InvalidInput(
+            f"replay into branch `{name}`, which has versions up to {theirs.version}: {why}",
+            hint="continue with the code that made them; or replay into a new branch",
+        )
 
 
 def _check_code(context: Context, name: str, first: int, part: Part | None) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tidemill.airflow.report import FIGURES
+
 Env = Callable[[str], dict[str, str]]
 Pids = Callable[..., list[int]]
 Alive = Callable[[list[int]], list[int]]
@@ -106,6 +108,7 @@ def test_done_names_versions_first_and_returns_them(run_task: RunTask) -> None:
         "sinks": {},
         "watermarks": {},
         "next_deadline": {},
+        **dict.fromkeys(FIGURES),
     }
 
 

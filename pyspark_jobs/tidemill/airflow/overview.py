@@ -6,7 +6,7 @@ INVARIANT: no store is asked, so the page of a hundred pipelines costs a few que
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 TAG = "tidemill"
 SUFFIXES = ("__sweep", "__maintain", "__replay", "__correct", "__freshness")
+ASKING = ("__replay", "__correct")
+"""The DAGs whose runs may wait for an answer."""
 NEWEST_RUNS = 20
 """How many runs of a DAG the page shows."""
 AWAITING = "awaiting_input"
@@ -32,7 +34,8 @@ _RESULT = "return_value"
 class Pipeline:
     """A pipeline by its DAG. `summary` is the XCom of the newest run that ended well; empty before the first.
 
-    `states` are those of the newest runs, newest first. `approvals` are runs of `NAME__replay` that wait for an answer.
+    `states` are those of the newest runs, newest first. `approvals` are replays and corrections that
+    wait for an answer.
     """
 
     dag_id: str
@@ -69,7 +72,7 @@ def pipelines(session: Session, readable: Collection[str]) -> Iterator[Pipeline]
             repository=summary.get("repository"),
             summary=summary,
             states=_states(session, dag_id),
-            approvals=_approvals(session, f"{dag_id}__replay"),
+            approvals=_approvals(session, [f"{dag_id}{suffix}" for suffix in ASKING]),
         )
 
 
@@ -108,8 +111,8 @@ def _states(session: Session, dag_id: str) -> list[str]:
     return [str(state) for state in session.scalars(newest)]
 
 
-def _approvals(session: Session, dag_id: str) -> list[dict[str, str]]:
-    waiting = select(TaskInstance.run_id, TaskInstance.task_id).where(
-        TaskInstance.dag_id == dag_id, TaskInstance.state == AWAITING
+def _approvals(session: Session, dag_ids: Sequence[str]) -> list[dict[str, str]]:
+    waiting = select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id).where(
+        TaskInstance.dag_id.in_(dag_ids), TaskInstance.state == AWAITING
     )
-    return [{"dag_id": dag_id, "run_id": run, "task_id": task} for run, task in session.execute(waiting)]
+    return [{"dag_id": dag, "run_id": run, "task_id": task} for dag, run, task in session.execute(waiting)]

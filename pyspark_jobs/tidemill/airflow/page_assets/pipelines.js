@@ -90,7 +90,7 @@ function pipelineTable(found, open, isShort) {
       one.states.map((state) => h("i", { class: `run ${state}`, title: state }))) },
     { name: "to approve", cell: (one) => one.approvals.map((wait) => h("a", {
       href: new URL(`dags/${encodeURIComponent(wait.dag_id)}/runs/${encodeURIComponent(wait.run_id)}/tasks/${encodeURIComponent(wait.task_id)}`, document.baseURI).href,
-      target: "_top" }, "a replay waits")) },
+      target: "_top" }, `a ${wait.dag_id.endsWith("__correct") ? "correction" : "replay"} waits`)) },
   ];
   const more = [
     { name: "state", number: true, cell: (one) => (of("state_rows")(one) === null || of("state_rows")(one) === undefined ? count(null)

@@ -55,7 +55,8 @@ class Inputs:
         if self.files == "recorded":
             splits = [split for split in plan.splits if split.requeued is None]
             wrong = [(split, self._present(split, source, read)) for split in splits]
-            _refuse(plan, [_named(split, now) for split, now in wrong if isinstance(now, str)])
+            branch = self.context.initialised().named(plan.branch)
+            _refuse(plan, branch, [_named(split, now) for split, now in wrong if isinstance(now, str)])
 
     def splits(self, plan: Plan, source: Context, read: Commit | None) -> list[Split]:
         """Return the splits of a plan with the present ETags. `InvalidInput` as in `check`."""
@@ -118,13 +119,13 @@ def _named(split: Split, what: str) -> str:
     return f"`{split.path}` of source `{split.source}` {what}"
 
 
-def _refuse(plan: Plan, wrong: Sequence[str]) -> None:
+def _refuse(plan: Plan, branch: str, wrong: Sequence[str]) -> None:
     """Raise `InvalidInput` if files of a plan are wrong. A file with several splits is named once."""
     named = list(dict.fromkeys(wrong))
     if named:
         more = f", and {count_of(len(named) - LISTED, 'other')}" if len(named) > LISTED else ""
         raise InvalidInput(
-            f"replay version {plan.number} of `{plan.branch}`: {', '.join(named[:LISTED])}{more}",
+            f"replay version {plan.number} of {branch}: {', '.join(named[:LISTED])}{more}",
             hint='restore these files, or take what is there now: files="current" or --files current',
         )
 

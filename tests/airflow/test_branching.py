@@ -167,6 +167,16 @@ def test_check_that_fails_is_final_and_says_why(make: Any) -> None:
         check._returned(outcome(1, status="needs init", differences=[{"message": "operator `o` is new"}]))
 
 
+def test_check_against_a_branch_that_cannot_be_promoted_fails_and_says_why(make: Any) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    refused = "promote `fix`: version 1, which it repeats, was rewound"
+    found = {"branch": "fix", "before": "main@2", "after": "fix@2", "behind": [], "refused": refused, "hint": "",
+             "only_behind": False, "is_equal": True, "operators": {}, "sinks": {}, "problems": {}}  # fmt: skip
+    with pytest.raises(AirflowFailException, match="it cannot be promoted: version 1, which it repeats, was rewound"):
+        make("Check")._returned(outcome(1, status="compatible", against=found))
+
+
 @pytest.mark.parametrize(("kind", "is_final"), [("Promote", False), ("Replay", True), ("Branch", True)])
 def test_promotion_that_loses_a_race_is_retried(make: Any, kind: str, is_final: bool) -> None:
     from airflow.sdk.exceptions import AirflowFailException

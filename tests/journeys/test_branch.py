@@ -199,7 +199,7 @@ def test_a_branch_of_a_branch_and_tags_name_versions_of_any(tmp_path: Path) -> N
     assert [(tag.name, tag.branch) for tag in r.tags()] == [("base", "main")]
     assert totals(two, "base") == totals(r, "base") == {"a": 1}
     two.tag("new", 2)
-    with pytest.raises(tm.InvalidInput, match="tag `new` names version 2 of branch `two-"):
+    with pytest.raises(tm.InvalidInput, match="tag `new` names version 2 of branch `two`"):
         r.state(version="new")
     with pytest.raises(tm.InvalidInput, match=r"drop branch `two`: tag `new` \(version 2\) needs its versions"):
         r.drop_branch("two")
@@ -227,7 +227,7 @@ def test_retention_keeps_what_a_branch_needs_until_it_is_dropped(tmp_path: Path)
     assert r.verify(deep=True).problems == [] and totals(r) == dict.fromkeys("abc", 1)
     with pytest.raises(tm.InvalidInput, match="unknown branch `fix`"):
         on(tmp_path, "fix")
-    with pytest.raises(tm.InvalidInput, match="the branch `fix-1`, from which it would start, was dropped"):
+    with pytest.raises(tm.InvalidInput, match="it would start from dropped branch `fix`"):
         b.branch("late")
     assert r.branch("fix").id != b.context.branch, "the name may be used again"
 
@@ -251,7 +251,7 @@ def test_a_wrong_branch_changes_nothing(tmp_path: Path, arguments: tuple[Any, ..
     before = r.context.refresh()
     with pytest.raises(tm.InvalidInput, match=said):
         r.branch(*arguments)
-    for name, why in (("main", "`main`: it cannot be dropped"), ("nix", "^unknown branch to drop `nix`")):
+    for name, why in (("main", "`main`: it cannot be dropped"), ("nix", "^unknown branch `nix`")):
         with pytest.raises(tm.InvalidInput, match=why):
             r.drop_branch(name)
     assert r.context.refresh() == before

@@ -123,7 +123,7 @@ def test_a_replay_does_not_take_the_plan_of_a_run_for_its_own(place: Place, oper
     (place.folder / "in/2.csv").touch()
     with dying("create", r"fix-1/commits/0000000001\.json$", "before"):
         run(place.open("fix"))
-    with pytest.raises(tm.InvalidInput, match="replay into branch `fix-1`: its plan 1 is of a batch of its own"):
+    with pytest.raises(tm.InvalidInput, match="replay into branch `fix`: its plan 1 is of a batch of its own"):
         place.open().replay(0, into="fix", engine="local")
     assert place.open("fix").head.version == 0
 
@@ -175,7 +175,7 @@ def test_a_replay_into_a_branch_that_is_dropped_meanwhile_ends(place: Place) -> 
     def drop(_: object) -> None:
         place.open().drop_branch("fix")
 
-    with pytest.raises(tm.InvalidInput, match="write to branch `fix-1`: it was dropped"):
+    with pytest.raises(tm.InvalidInput, match="write to dropped branch `fix`"):
         place.open().replay(0, into="fix", engine="local", on_progress=drop)
     with pytest.raises(tm.InvalidInput, match="unknown branch `fix`"):
         place.open("fix")
@@ -329,7 +329,7 @@ def test_requeued_rows_that_are_not_kept_are_found_before_a_branch_is_made(place
     run(r)
     r.maintain(keep_versions=1)
     with pytest.raises(
-        tm.InvalidInput, match="replay version 3 of `main`: the rows that it requeued are no longer kept"
+        tm.InvalidInput, match="replay version 3 of branch `main`: the rows that it requeued are no longer kept"
     ):
         r.replay(0, into="fix", engine="local")
     assert [one.name for one in r.branches()] == ["main"]

@@ -52,7 +52,8 @@ def test_a_branch_that_is_behind_is_compared_at_the_version_that_it_repeats(plac
     r.replay(0, to_version=1, into="same", engine="local")
     found = r.check(against="same").against
     assert (found.before, found.after, found.behind, found.is_equal) == ("main@1", "same@1", [2], True)
-    assert found.refused is not None and "it has not read the input of the versions 2" in found.refused
+    assert found.is_promotable, "because it only has to catch up"
+    assert found.refused is not None and "it has not read the input of version 2" in found.refused
     r.rewind(0, "a test")
     found = place.open().check(against="same").against
     assert found.refused == "promote `same`: version 1, which it repeats, was rewound"
@@ -195,7 +196,9 @@ def test_why_a_branch_cannot_be_promoted_is_said_once_and_with_what_helps(
     last = capfd.readouterr().out.splitlines()[-1]
     assert last == "`fix` has not repeated version 2; replay on, or promote with --catch-up"
     place.open().rewind(0, "a test")
-    assert main(["check", code, *root, "--against", "fix"]) == 0
+    assert main(["check", code, *root, "--against", "fix", "--json"]) == 1
+    assert json.loads(capfd.readouterr().out)["against"]["is_promotable"] is False
+    assert main(["check", code, *root, "--against", "fix"]) == 1
     assert capfd.readouterr().out.splitlines()[-2:] == [
         "it cannot be promoted: version 1, which it repeats, was rewound", "  hint: replay into a new branch",
     ]  # fmt: skip

@@ -251,7 +251,7 @@ def test_files_that_are_gone_or_changed_are_named(tmp_path: Path) -> None:
     (tmp_path / "in/b.csv").write_text("a,3\na,4\n")
     first, second = r.history("counts", "a")
     assert (first.files, first.rows, second.files, second.rows) == (["a.csv"], [], ["b.csv"], [])
-    assert first.unread[0].startswith("`a.csv`: ") and second.unread[0].startswith("`b.csv`: ")
+    assert (first.unread, second.unread) == (["`a.csv` is gone"], ["`b.csv` has changed since"])
 
 
 def test_a_file_that_was_only_touched_is_read_again(tmp_path: Path) -> None:

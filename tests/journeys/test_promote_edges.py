@@ -82,7 +82,7 @@ def test_a_run_that_commits_during_a_promotion_fences_it(place: Place, monkeypat
     assert (live.head.version, live.head.kind) == (3, "batch")
     assert sums(live) == place.sums() and live.verify(deep=True).problems == []
     assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(live))
-    with pytest.raises(tm.InvalidInput, match=r"it has not read the input of the versions 3 \(`6.csv`\)"):
+    with pytest.raises(tm.InvalidInput, match=r"it has not read the input of version 3 \(`6.csv`\)"):
         r.promote("fix")
     r.promote("fix", catch_up=True, engine="local")
     assert sums(r) == place.sums(2) and r.verify(deep=True).problems == []

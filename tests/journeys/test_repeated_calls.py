@@ -107,7 +107,7 @@ def test_promotion_that_never_catches_up_says_what_is_missing(tmp_path: Path, mo
         run(place.open())
 
     monkeypatch.setattr(verb, "catch_up", never)
-    with pytest.raises(tm.InvalidInput, match="it has not read the input of the versions 1"):
+    with pytest.raises(tm.InvalidInput, match="it has not read the input of versions 1 "):
         changed.promote("fix", catch_up=True, engine="local")
     assert next(names) == str(3 + verb.ROUNDS)
 

@@ -199,7 +199,8 @@ class TidemillPromoteOperator(BatchOperator):
 class TidemillCheckOperator(VerbOperator):
     """Run `tidemill check` as a task: fail unless the code fits the repository. It runs and writes nothing.
 
-    - `against`: also compare this branch with `branch`. Default: no.
+    - `against`: also compare this branch with `branch`, and fail if `promote` would refuse it, unless it only has to
+      catch up. Default: no.
     - `tolerance`: floats differ if they are further apart than this.
     - `fail_if_different`: with `against`, fail if anything differs.
 
@@ -232,6 +233,7 @@ class TidemillCheckOperator(VerbOperator):
         lines += [f"tidemill: {one['message']}" for one in found.get("differences") or ()]
         if found.get("against"):
             lines.append(f"tidemill: {pull_request.headline(found['against'])}")
+            lines += [f"tidemill: {why}" for why in pull_request.refusal(found["against"])]
         return lines
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:

@@ -68,13 +68,16 @@ def _warnings(against: Against, status: str) -> Iterator[str]:
         lines.append(f"left out: {file}; it was gone when the branch was replayed")
     if against["behind"]:
         lines.append(f"not repeated yet: {versions_of(against['behind'])}; a promotion replays them first")
-    if against["refused"] and not (against["behind"] and against.get("only_behind")):
-        why = against["refused"].removeprefix(f"promote `{against['branch']}`: ").removeprefix("promote: ")
-        lines.append(
-            f"it cannot be promoted: {_plain(why)}" + (f"; {_plain(against['hint'])}" if against.get("hint") else "")
-        )
+    lines += refusal(against)
     if lines:
         yield "\n".join(f"- {line}" for line in lines)
+
+
+def refusal(against: Against) -> Iterator[str]:
+    """Yield why `promote` would refuse the branch; nothing if it would not after catching up."""
+    if against["refused"] and not (against["behind"] and against.get("only_behind")):
+        why = against["refused"].removeprefix(f"promote `{against['branch']}`: ").removeprefix("promote: ")
+        yield f"it cannot be promoted: {_plain(why)}" + (f"; {_plain(against['hint'])}" if against.get("hint") else "")
 
 
 def _keys(against: Against) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,15 +34,19 @@ def check(target: Target, against: str | None, tolerance: float | None, fail_if_
     The status is `compatible`, `needs init`, `needs migration` or `refused`; every difference says what will happen.
     With --against, the code is compared with that branch, and the branch with the one that is open.
 
-    Exit status: 0 compatible, 1 otherwise.
+    Exit status: 0 compatible, 1 otherwise. With --against, it is also 1 if `promote` would refuse the branch, unless
+    the branch only has to catch up.
     """
     if against is None and (fail_if_different or tolerance is not None):
         raise click.UsageError("--fail-if-different and --tolerance need --against BRANCH")
     repository = target.open()
     found = repository.check(against, tolerance)
-    out.result(_fields(repository, found), list(_lines(found)))
+    kept = {name for name, output in repository.context.job.outputs.items() if output.sink is None}
+    out.result(_fields(repository, found), list(_lines(found, kept)))
     is_different = found.against is not None and not found.against.is_equal
-    return Exit.DONE if found.status == "compatible" and not (fail_if_different and is_different) else Exit.FAILED
+    is_refused = found.against is not None and not found.against.is_promotable
+    failed = found.status != "compatible" or is_refused or (fail_if_different and is_different)
+    return Exit.FAILED if failed else Exit.DONE
 
 
 def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
@@ -61,11 +65,13 @@ def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
     if found.against is None:
         del fields["against"]
     else:
-        fields["against"] = {**plain(fields["against"]), "is_equal": found.against.is_equal}
+        said = {"is_equal": found.against.is_equal, "is_promotable": found.against.is_promotable}
+        fields["against"] = {**plain(fields["against"]), **said}
     return fields
 
 
-def _lines(found: CheckReport) -> Iterator[str]:
+def _lines(found: CheckReport, kept: Collection[str]) -> Iterator[str]:
+    """Yield the report in words. `kept` are outputs that are kept in the repository alone."""
     branch = "" if found.against is None else f" of branch `{found.against.branch}`"
     yield f"code: {found.status}, compared with version {found.version}{branch}"
     for one in found.differences:
@@ -73,16 +79,17 @@ def _lines(found: CheckReport) -> Iterator[str]:
     if found.other_code:
         yield f"other code than in version {found.other_code.version}: {found.other_code.names}"
     if found.against is not None:
-        yield from _changes(found.against)
+        yield from _changes(found.against, kept)
 
 
-def _changes(found: Against) -> Iterator[str]:
+def _changes(found: Against, kept: Collection[str]) -> Iterator[str]:
     from .render import cell
 
     yield f"{found.before} → {found.after}" + (": no difference" if found.is_equal else "")
     for name, keys in found.operators.items():
         words = [f"{keys.added:,} added", f"{keys.removed:,} removed", f"{keys.changed:,} changed"]
-        total = f"{keys.total:,} of {count_of(keys.keys, 'key')} differ" if keys.keys else "it had no state before"
+        of = f"{keys.total:,} of {count_of(keys.keys + keys.added, 'key')} {'differs' if keys.total == 1 else 'differ'}"
+        total = of if keys.keys else "it had no state before"
         yield f"operator `{name}`: {total}: {', '.join(words)}"
         for one in keys.largest:
             values = f"{cell(one.before).plain} → {cell(one.after).plain}"
@@ -92,7 +99,8 @@ def _changes(found: Against) -> Iterator[str]:
         yield from (f"  variable `{one}`: {count_of(rows, 'row')} differ" for one, rows in keys.variables.items())
         yield from (f"  not compared: {why}" for why in keys.not_compared)
     for name, rows in found.sinks.items():
-        yield f"sink `{name}`: {count_of(rows.added, 'row')} added, {rows.removed:,} removed"
+        where = " (kept in the repository)" if name in kept else ""
+        yield f"sink `{name}`{where}: {count_of(rows.added, 'row')} added, {rows.removed:,} removed"
         yield from (f"  not compared: {why}" for why in rows.not_compared)
     for name in found.dropped_sinks:
         yield f"sink `{name}`: this code does not have it, so a promotion withdraws what it has published"
@@ -109,7 +117,7 @@ def _changes(found: Against) -> Iterator[str]:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}, but has read their input"
     elif found.behind:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
-    if found.refused and not (found.behind and found.only_behind):
+    if found.refused and not found.is_promotable:
         why = found.refused.removeprefix(f"promote `{found.branch}`: ").removeprefix("promote: ")
         yield f"it cannot be promoted: {why}"
         if found.hint:

@@ -12,6 +12,7 @@ from .output import Output, json_line, output_options
 
 if TYPE_CHECKING:
     from ..protocol.records import Commit
+    from ..protocol.refs import Refs
 
 SHOWN_COMMITS = 20
 
@@ -24,6 +25,7 @@ SHOWN_COMMITS = 20
 def log(target: Target, limit: int | None, out: Output) -> int:
     """Show the commits that are kept, newest first: kind, batch time, rows, files, and the reason of a correction.
 
+    A promotion names the version of the branch that it took over, a rewind the version to which it went back.
     A version that a rewind undid is marked. --json prints a JSON line per commit.
     """
     repository = target.read()
@@ -31,7 +33,8 @@ def log(target: Target, limit: int | None, out: Output) -> int:
     commits = repository.log(None if shown is None else shown + 1)
     newest = commits[0] if commits else None
     tags = repository.tags()
-    rows = [_row(commit, newest, tags) for commit in commits[:shown]]
+    refs = repository.context.initialised() if commits else None
+    rows = [_row(commit, newest, tags, refs) for commit in commits[:shown]]
     if out.json:
         for row in rows:
             out.line(json_line(row))
@@ -50,7 +53,7 @@ def log(target: Target, limit: int | None, out: Output) -> int:
     return Exit.DONE
 
 
-def _row(commit: Commit, newest: Commit | None, tags: Any) -> dict[str, Any]:
+def _row(commit: Commit, newest: Commit | None, tags: Any, refs: Refs | None) -> dict[str, Any]:
     from ..protocol.history import is_effective
     from ..protocol.progress import iso
 
@@ -66,5 +69,8 @@ def _row(commit: Commit, newest: Commit | None, tags: Any) -> dict[str, Any]:
         "late_rows": commit.counts.late_rows,
         "quarantined_rows": commit.counts.quarantined_rows,
         "restores": None if commit.restores is None else commit.restores.version,
+        "promoted": None
+        if commit.promoted is None or refs is None
+        else {"branch": refs.name_of(commit.promoted.branch), "version": commit.promoted.version},
         "reason": commit.reason,
     }

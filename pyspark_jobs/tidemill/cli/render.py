@@ -90,9 +90,9 @@ def _json_text(value: Any) -> str:
 
 
 def _time(value: datetime) -> str:
-    """Format a UTC time to the second, with a fraction only if there is one."""
-    text = value.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
+    """Format a UTC time to the second, with a fraction of three or six digits only if there is one."""
+    fraction = "microseconds" if value.microsecond % 1000 else "milliseconds"
+    return value.replace(tzinfo=None).isoformat(" ", fraction if value.microsecond else "seconds")
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -119,6 +119,8 @@ def _remarks(row: Mapping[str, Any]) -> str:
     remarks = [f"tag {name}" for name in row["tags"]]
     remarks += ["undone"] if row["undone"] else []
     remarks += [f"to version {row['restores']}"] if row["restores"] is not None else []
+    if row["promoted"] is not None:
+        remarks.append(f"version {row['promoted']['version']} of `{row['promoted']['branch']}`")
     return "; ".join(remarks + ([row["reason"]] if row["reason"] else []))
 
 

@@ -65,10 +65,22 @@ def replay(
         done = carry_out(repository.context, asked, engine, drive.limits, on_batch)
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
-    line = f"replayed {versions_of(done.replayed)} into `{into}`" if done.replayed else "nothing to do"
+    line = f"replayed {_replayed(repository, done)} into `{into}`" if done.replayed else "nothing to do"
     line += f"; {count_of(done.left, 'version')} left" if done.left else _level(repository, into, to_version)
     out.result({**result_fields("replay", status, repository), **found}, [line, *_files(done)])
     return status
+
+
+def _replayed(repository: Repository, done: ReplayReport) -> str:
+    """Name the versions that were carried out. Those of a promoted branch have the numbers of that branch."""
+    from ..verbs.at import branch_name
+
+    own = branch_name(repository.context, repository.context.branch)
+    words = [
+        versions_of(versions) + ("" if branch == own else f" of `{branch}`")
+        for branch, versions in done.of_branches.items()
+    ]
+    return " and ".join(words)
 
 
 def _level(repository: Repository, into: str, to_version: int | str | None) -> str:
@@ -146,18 +158,19 @@ def promote(
         found = look(repository.context, name, outputs, accepted)
         outputs_of = repository.context.job.outputs.items()
         declared = {sink for sink, output in outputs_of if output.sink is not None}
-        lines = list(_lines(found, declared))
+        lines = list(_lines(found, declared, outputs))
         if catch_up and consent.dry_run and (rest := behind(repository.context, name)):
             lines.insert(0, f"first, the branch repeats {versions_of(rest)}; what follows is as it is before that")
         if not consent.given(lines, out):
-            return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
+            return unchanged("promote", repository, consent, out, {**dataclasses.asdict(found), "outputs": outputs})
         made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change, drop=drop)
         out.result(
             {
                 **result_fields("promote", Exit.DONE, repository),
                 "versions": [*found.empty, made.version],
-                "published": [made.version] if found.withdraws or found.adds else [],
+                "published": [made.version] if found.withdraws or declared & found.adds.keys() else [],
                 **_fields(found),
+                "outputs": outputs,
             },
             [f"promoted version {found.version} of `{name}` in version {made.version}"],
         )
@@ -172,12 +185,14 @@ def _fields(found: Promotion) -> dict[str, Any]:
     return {name: value for name, value in dataclasses.asdict(found).items() if name not in ("version", "empty")}
 
 
-def _lines(found: Promotion, declared: Collection[str]) -> Iterator[str]:
+def _lines(found: Promotion, declared: Collection[str], outputs: str) -> Iterator[str]:
     """Yield what will happen, in words. `declared` are the sinks that this code has."""
     yield f"the state becomes that of version {found.version} of branch `{found.branch}`"
     yield from (f"operator `{one}`: its state ends, because the branch does not have it" for one in found.ends)
     if found.other_code:
         yield f"other code than this ran on the branch: {found.other_code}"
+    if outputs == "keep":
+        yield "what is published stays as it is; the outputs of the branch are not taken over"
     if found.replaced:
         yield f"replaced: {versions_of(found.replaced)}"
     if found.empty:
@@ -188,7 +203,8 @@ def _lines(found: Promotion, declared: Collection[str]) -> Iterator[str]:
         lacks = "" if sink in declared else ", which this code does not have"
         yield f"sink `{sink}`{lacks}: what was published of {versions_of(those)} is withdrawn"
     for sink, those in found.adds.items():
-        yield f"sink `{sink}`: {versions_of(those)} of the branch are published"
+        are = f"{versions_of(those)} of the branch {'is' if len(those) == 1 else 'are'}"
+        yield f"sink `{sink}`: {are} {'published' if sink in declared else 'kept in the repository'}"
     for one in found.left_out:
         file = f"`{one.path}` of source `{one.source}`, which version {one.version} has read"
         yield f"left out: {file}; it was gone when the branch was replayed"

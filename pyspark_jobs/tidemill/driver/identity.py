@@ -34,8 +34,9 @@ def check_root(context: Context) -> None:
             hint="if this is the repository now and the other place is dead, run `tidemill adopt --moved`; if both "
             "remain, run `tidemill adopt --copy`",
         )
-    if context.branch in context.initialised().dropped:
-        raise InvalidInput(f"write to branch `{context.branch}`: it was dropped", hint="start another branch")
+    refs = context.initialised()
+    if context.branch in refs.dropped:
+        raise InvalidInput(f"write to {refs.named(context.branch)}", hint="start another branch")
 
 
 def check_plan(context: Context, plan: Plan) -> None:

@@ -49,7 +49,7 @@ class Inputs:
 
         `read` is a version of `source` whose ledger knows the files as the plan read them.
         """
-        refuse({plan.number: self.wrong(plan, source, read)}, plan.branch)
+        refuse({plan.number: self.wrong(plan, source, read)}, self.context.initialised().named(plan.branch))
 
     def wrong(self, plan: Plan, source: Context, read: Commit | None) -> list[str]:
         """Return the files of a plan that changed or are gone, in words. `InvalidInput` for a source that is lost."""
@@ -124,7 +124,10 @@ def _named(split: Split, what: str) -> str:
 
 
 def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
-    """Raise `InvalidInput` if files of versions of a branch are wrong. The error names the first few."""
+    """Raise `InvalidInput` if files of versions of a branch are wrong. The error names the first few.
+
+    `branch` is how users know the branch, for the message.
+    """
     named = {version: found for version, found in wrong.items() if found}
     if not named:
         return
@@ -132,7 +135,7 @@ def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
     shown = [*first[1], *(f"version {version}: {one}" for version, found in others for one in found)]
     more = f", and {count_of(len(shown) - LISTED, 'other')}" if len(shown) > LISTED else ""
     raise InvalidInput(
-        f"replay version {first[0]} of `{branch}`: {', '.join(shown[:LISTED])}{more}",
+        f"replay version {first[0]} of {branch}: {', '.join(shown[:LISTED])}{more}",
         hint='restore these files, or take what is there now: files="current" or --files current',
     )
 

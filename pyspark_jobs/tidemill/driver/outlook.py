@@ -22,10 +22,15 @@ def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
     plan = steps.plan_of(step, commit)
     if plan is None:
         raise InvalidInput(
-            f"replay version {step.version} of `{step.branch}`: its plan is missing",
+            f"{_replaying(steps, step)}: its plan is missing",
             hint="run `tidemill verify`, and restore the plan from a backup",
         )
     return plan
+
+
+def _replaying(steps: Steps, step: VersionOf) -> str:
+    """Return the beginning of an error."""
+    return f"replay version {step.version} of {steps.context.initialised().named(step.branch)}"
 
 
 class Outlook:
@@ -45,13 +50,13 @@ class Outlook:
             commit = steps.commit(step)
             if commit.kind not in REPEATED and not leaves_nothing(commit) and not commit.skipped:
                 raise InvalidInput(
-                    f"replay version {step.version} of `{step.branch}`: a `{commit.kind}` cannot be repeated",
+                    f"{_replaying(steps, step)}: a `{commit.kind}` cannot be repeated",
                     hint=f"replay from version {step.version + 1} on",
                 )
             if self._needs_state and step.branch in refs.dropped:
                 raise InvalidInput(
-                    f"replay version {step.version} of `{step.branch}` with operators: the branch was promoted and "
-                    "then dropped, so the state of the other operators is no longer kept",
+                    f"{_replaying(steps, step)} with operators: the branch was promoted and then dropped, so the state "
+                    "of the other operators is no longer kept",
                     hint="replay all operators",
                 )
             if self._needs_state:
@@ -59,8 +64,7 @@ class Outlook:
             for split in commit.requeued:
                 if split.requeued is not None and steps.context.store.stat(split.requeued.name) is None:
                     raise InvalidInput(
-                        f"replay version {step.version} of `{step.branch}`: the rows that it requeued are no longer "
-                        "kept",
+                        f"{_replaying(steps, step)}: the rows that it requeued are no longer kept",
                         hint=f"replay from version {step.version + 1} on",
                     )
             if commit.kind in CARRIED_OUT:
@@ -69,7 +73,7 @@ class Outlook:
                 of_branch[step.version] = self._inputs.wrong(plan, steps.context, steps.knowing(step, commit))
             found[step] = commit.counts
         for branch, versions in wrong.items():
-            refuse(versions, branch)
+            refuse(versions, refs.named(branch))
         files = size = 0
         for step in reversed(left):
             self._after[step] = Counts(input_files=files, input_bytes=size)

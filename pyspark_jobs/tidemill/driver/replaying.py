@@ -50,7 +50,7 @@ class Replay(Drain):
         self.inputs = Inputs(context, files)
         self.outlook = Outlook(self.inputs, needs_state=part is not None)
         self.repeating: Steps | None = None
-        self.replayed: list[int] = []
+        self.replayed: list[VersionOf] = []
         self.left_out: list[RecordedFile] = []
         self.changed: list[RecordedFile] = []
 
@@ -58,6 +58,11 @@ class Replay(Drain):
     def computing(self) -> Context:
         """The branch with the operators that run."""
         return self.context if self.partial is None else self.partial.computing
+
+    @property
+    def _name(self) -> str:
+        """The branch, for a message."""
+        return self.context.initialised().named(self.context.branch)
 
     def steps(self) -> Steps:
         """Return the steps of the source up to its newest version."""
@@ -73,16 +78,16 @@ class Replay(Drain):
             after, at = steps.after_version(fork), VersionOf(self.source.at(fork).branch, fork)
         elif head.replays is None:
             raise InvalidInput(
-                f"replay into branch `{self.context.branch}`: its version {head.version} repeats none of "
-                f"`{self.source.branch}`",
+                f"replay into {self._name}: its version {head.version} repeats none of "
+                f"{self.context.initialised().named(self.source.branch)}",
                 hint="replay into a new branch",
             )
         else:
             after, at = steps.after(head.replays), head.replays
         if after is None:
             raise InvalidInput(
-                f"replay into branch `{self.context.branch}`: it follows version {at.version} of `{at.branch}`, which "
-                "was rewound",
+                f"replay into {self._name}: it follows version {at.version} of "
+                f"{self.context.initialised().named(at.branch)}, which was rewound, or a promotion replaced it",
                 hint="replay into a new branch, from an earlier version",
             )
         return steps.all[after:end]
@@ -97,16 +102,15 @@ class Replay(Drain):
             step, commit = left[0], steps.commit(left[0])
             if leaves_nothing(commit):
                 left = left[1:]
-            else:
-                head = self._repeated(head, steps, step, commit)
-                if head.replays == step:
-                    left = left[1:]
-                else:  # another replay into this branch came first
-                    steps = self.steps()
-                    left = self.left(head, steps, end)
-                    self.outlook.look(steps, left)
-                    continue
-            self.replayed.append(step.version)
+                continue
+            head = self._repeated(head, steps, step, commit)
+            if head.replays == step:
+                left = left[1:]
+                self.replayed.append(step)
+            else:  # another replay into this branch came first
+                steps = self.steps()
+                left = self.left(head, steps, end)
+                self.outlook.look(steps, left)
 
     def _repeated(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Commit:
         """Repeat a step after `head`, and return the newest commit of the branch."""
@@ -121,7 +125,7 @@ class Replay(Drain):
                 else f"version {planned.replays.version}, which was rewound"
             )
             raise InvalidInput(
-                f"replay into branch `{self.context.branch}`: its plan {planned.number} is of {of}",
+                f"replay into {self._name}: its plan {planned.number} is of {of}",
                 hint="replay into a new branch",
             )
         return self._corrected(head, commit) if planned is None else self._run_batch(head, planned)

@@ -58,7 +58,8 @@ def _tagged(context: Context, name: str) -> int:
         )
     tagged = tags[name]
     if At(tagged.branch, tagged.version) != context.at(tagged.version):
-        raise InvalidInput(f"tag `{name}` names version {tagged.version} of branch `{tagged.branch}`, not of this one")
+        branch = context.initialised().named(tagged.branch)
+        raise InvalidInput(f"tag `{name}` names version {tagged.version} of {branch}, not of this one")
     return tagged.version
 
 

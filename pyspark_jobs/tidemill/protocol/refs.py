@@ -151,6 +151,15 @@ class Refs:
         """What the first plan and commit of `main` record as their parent."""
         return Parent("", -1, self.origin)
 
+    def name_of(self, branch: str) -> str:
+        """Return the name of a branch by its id, also of one that was dropped."""
+        known = next((one.name for one in self.branches.values() if one.id == (branch or MAIN)), None)
+        return known or branch.rpartition("-")[0] or branch
+
+    def named(self, branch: str) -> str:
+        """Return a branch for a message, by its id: "branch `fix`", or "dropped branch `fix`"."""
+        return f"{'dropped ' if branch in self.dropped else ''}branch `{self.name_of(branch)}`"
+
 
 def fold(init: Init, entries: Iterable[Entry]) -> Refs:
     """Return what the init record and the entries after it say. `CorruptState` if one does not follow the other."""

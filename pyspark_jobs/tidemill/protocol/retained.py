@@ -86,7 +86,7 @@ def refuse_if_gone(refs: Refs, at: At, verb: str, operator: str | None = None, w
     of_operator = f" of operator `{operator}`" if operator is not None and operator in kept.operators else ""
     tags = ", ".join(f"`{name}` ({one.version})" for name, one in refs.tags.items() if one.branch == at.branch)
     raise InvalidInput(
-        f"{verb} version {at.version} of branch `{at.branch}`: it is no longer kept; versions{of_operator} from "
+        f"{verb} version {at.version} of {refs.named(at.branch)}: it is no longer kept; versions{of_operator} from "
         f"{since} on are kept, since {iso(kept.since_ms)}" + (f", and the tags {tags}" if tags else ""),
         hint="a floor cannot be lowered; tag a version to keep it for longer",
     )

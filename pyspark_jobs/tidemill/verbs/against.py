@@ -108,6 +108,11 @@ class Against:
         rows = (one.added or one.removed or one.not_compared for one in self.sinks.values())
         return not (self.problems or self.dropped_sinks or any(states) or any(rows))
 
+    @property
+    def is_promotable(self) -> bool:
+        """Whether `promote` would accept the branch, as it is or with `--catch-up`."""
+        return self.refused is None or bool(self.behind and self.only_behind)
+
 
 def against(context: Context, name: str, tolerance: float | None = None) -> Against:
     """Compare a branch with this one. `InvalidInput` for an unknown branch, or one that has no version of its own."""
@@ -123,13 +128,18 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
     found = diff(context, before, after, Asked(tolerance=tolerance))
     assert not isinstance(found, StateDiff | OutputDiff)  # because all is compared
     rows = {} if level.commit is None else level.commit.rows
+    made = {*theirs.sinks, *(() if head is None else head.sinks)}  # others of this code have no version on either side
     return Against(
         branch=name,
         before=before,
         after=after,
         behind=level.behind,
         operators={one: _keys(changes, rows.get(one, {})) for one, changes in found.operators.items()},
-        sinks={one: RowChanges(rows.added, rows.removed, rows.not_compared) for one, rows in found.sinks.items()},
+        sinks={
+            one: RowChanges(rows.added, rows.removed, rows.not_compared)
+            for one, rows in found.sinks.items()
+            if rows.total or one in made
+        },
         problems=found.problems,
         own=[one.version for one in own_versions(branch, theirs) if one.kind in CARRIED_OUT and one.replays is None],
         left_out=left_out(branch, theirs),

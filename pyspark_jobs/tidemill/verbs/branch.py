@@ -102,13 +102,14 @@ def _entry(
         if name in refs.branches:
             known = refs.branches[name].fork
             of = "" if known is None else f"; it starts at version {known.version}"
-            raise InvalidInput(f"branch `{name}` exists already{of}", hint="choose another name, or drop it first")
+            hint = "choose another name" if name == MAIN else "choose another name, or drop it first"
+            raise InvalidInput(f"branch `{name}` exists already{of}", hint=hint)
         if name in refs.tags:
             raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
         if publish_to is not None:
             _check_place(refs, name, publish_to, context.storage_options.get("sink"))
         if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
-            raise InvalidInput(f"branch `{name}`: the branch `{fork.branch}`, from which it would start, was dropped")
+            raise InvalidInput(f"branch `{name}`: it would start from {refs.named(fork.branch)}")
         refuse_if_gone(refs, found, "start a branch at", whole=True)
         return NewBranch(
             **position(refs, now_ms()), name=name, id=branch_id(name, number), fork_branch=fork.branch,
@@ -150,7 +151,7 @@ def droppable(context: Context, name: str) -> BranchInfo:
         raise InvalidInput("drop branch `main`: it cannot be dropped")
     known = {one.name: one for one in branches(context)}
     if name not in known:
-        raise unknown("branch to drop", name, sorted(known.keys() - {MAIN}))
+        raise unknown("branch", name, sorted(known.keys() - {MAIN}))
     _refuse_needed(context.initialised(), known[name])
     return known[name]
 

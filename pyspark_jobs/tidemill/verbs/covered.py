@@ -61,7 +61,7 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
         shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:LISTED])
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
         raise InvalidInput(
-            f"promote `{name}`: it has not read the input of the versions {shown}{more}",
+            f"promote `{name}`: it has not read the input of version{'s' if len(missing) > 1 else ''} {shown}{more}",
             hint="catch up first: catch_up=True or --catch-up, or `tidemill replay`",
         )
 

@@ -30,7 +30,7 @@ def explain(context: Context, operator: str | None, key: Any, has_key: bool) -> 
     if operator is None and only is None:
         raise InvalidInput(
             f"explain: the pipeline has {len(context.operators)} operators, expected the one that has the key",
-            hint=f"name one of the operators {', '.join(f'`{name}`' for name in sorted(context.operators))}",
+            hint=f"add operator=… or --operator: {', '.join(f'`{name}`' for name in sorted(context.operators))}",
         )
     name = operator if operator is not None else str(only)
     versions = history(context, name, key)

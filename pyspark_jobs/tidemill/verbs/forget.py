@@ -175,7 +175,8 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
     head = context.head()
     origin = context.origin(head)
     if context.branch != MAIN:
-        raise InvalidInput(f"forget: this is branch `{context.branch}`, expected `{MAIN}`, which publishes")
+        this = context.initialised().named(context.branch)
+        raise InvalidInput(f"forget: this is {this}, expected `{MAIN}`, which publishes")
     if head is None:
         raise InvalidInput(f"forget: pipeline `{context.job.pipeline}` has no version yet")
     recorded = {**context.declared(head), **head.schemas}

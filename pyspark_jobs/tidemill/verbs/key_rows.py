@@ -66,7 +66,7 @@ def key_input(context: Context, plan: Plan | None, operator: str, key: pa.Record
             try:
                 found.rows.extend(_read(batch, split, placed, key, present))
             except TidemillError as error:
-                found.unread.append(f"`{_name(split)}`: {error.message.splitlines()[0]}")
+                found.unread.append(f"`{_name(split)}`{present.why(split) or f': {error.message.splitlines()[0]}'}")
     return found
 
 
@@ -95,6 +95,18 @@ class _Present:
         if not is_as_read(self._context, self._context.log.commit(self._plan.number), now):
             return None
         return dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms)
+
+    def why(self, split: Split) -> str | None:
+        """Return why the file of a split cannot be read as it was: it is gone, or other than it was. None: unknown."""
+        if split.requeued is not None:
+            return None
+        try:
+            now = self._listed.get((split.source, split.path))
+        except TidemillError:
+            return None
+        if now is None:
+            return " is gone"
+        return None if now.etag == split.etag else " has changed since"
 
     @cached_property
     def _listed(self) -> dict[tuple[str, str], SourceFile]:

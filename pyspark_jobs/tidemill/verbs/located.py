@@ -90,8 +90,8 @@ def operator_in(operator: str | None, recorded: dict[str, Any]) -> str:
         if len(recorded) == 1:
             return next(iter(recorded))
         raise InvalidInput(
-            f"state: the pipeline has {len(recorded)} operators, expected one of them by name",
-            hint=f"name one of the operators {', '.join(f'`{n}`' for n in sorted(recorded))}",
+            f"the pipeline has {len(recorded)} operators, expected the name of one",
+            hint=f"add operator=… or --operator: {', '.join(f'`{n}`' for n in sorted(recorded))}",
         )
     if operator not in recorded:
         raise unknown("operator", operator, recorded)

@@ -203,9 +203,10 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     known = branch.initialised().branches[name]
     head, theirs = context.head(), branch.head()
     if known.fork is None or (known.fork.version >= 0 and known.fork.branch != context.branch):
-        of = "" if known.fork is None else known.fork.branch
+        of = "" if known.fork is None else branch_name(context, known.fork.branch)
+        this = branch_name(context, context.branch)
         raise InvalidInput(
-            f"promote `{name}`: it starts from branch `{of}`, not from `{context.branch}`",
+            f"promote `{name}`: it starts from branch `{of}`, not from `{this}`",
             hint=f"promote it into `{of}`, and then that branch",
         )
     if theirs is None or theirs.branch != branch.branch:

@@ -70,13 +70,15 @@ def kept(context: Context, commit: Commit | None, operator: str | None = None) -
 
 
 def _before_the_first(context: Context, as_of: Any, what: str) -> InvalidInput:
-    """Return the error for a time before version 0."""
+    """Return the error for a time before the first version of the effective history."""
     as_of = as_of.isoformat() if isinstance(as_of, date) else as_of
     head = context.head()
     if head is None:
         return InvalidInput(f"{what}={as_of!r}: there is no version yet; version -1 is what `init` made")
-    first = iso(context.log.commit(0).batch_time_ms)
-    return InvalidInput(f"{what}={as_of!r} is before the first version, whose batch time is {first}")
+    number = next(effective(head), head.version)
+    first = "the first version" if number == 0 else f"version {number}, the first one that counts"
+    time = iso(context.log.commit(number).batch_time_ms)
+    return InvalidInput(f"{what}={as_of!r} is before {first}, whose batch time is {time}")
 
 
 def version_as_of(context: Context, as_of: Any, what: str = "as_of") -> int:
@@ -249,8 +251,8 @@ def sink_schema(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
         if len(ours) == 1:
             return next(iter(ours.items()))
         raise InvalidInput(
-            f"outputs: the pipeline has {len(ours)} sinks, expected one of them by name",
-            hint=f"name one of the sinks {', '.join(f'`{n}`' for n in sorted(ours))}",
+            f"the pipeline has {len(ours)} sinks, expected the name of one",
+            hint=f"add sink=… or --sink: {', '.join(f'`{n}`' for n in sorted(ours))}",
         )
     if sink in ours:
         return sink, ours[sink]

@@ -33,7 +33,6 @@ def planned(context: Context) -> Plan:
 def _open_plan(context: Context, origin: Origin) -> Plan:
     plan = context.log.plan(origin.number, origin.parent)
     if plan is None:
-        raise InvalidInput(
-            f"replan: branch `{context.branch}` has no plan for version {origin.number}, so there is nothing to abandon"
-        )
+        branch = context.initialised().named(context.branch)
+        raise InvalidInput(f"replan: {branch} has no plan for version {origin.number}, so there is nothing to abandon")
     return plan

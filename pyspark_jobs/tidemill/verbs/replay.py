@@ -18,7 +18,7 @@ from ..driver.inputs import Files, Inputs, RecordedFile
 from ..driver.left_alone import LeftAlone, left_alone, warn
 from ..driver.outlook import Outlook
 from ..driver.replaying import Replay
-from ..driver.steps import Steps
+from ..driver.steps import Steps, leaves_nothing
 from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
 from ..names import check_name
@@ -35,6 +35,7 @@ FILES = ("recorded", "current")
 class ReplayReport:
     """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
 
+    `of_branches` has the same versions by branch, because those of a promoted branch have the numbers of that branch.
     `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
     `left_alone` are the others that this code makes in another way than was recorded.
     `left_out`: files that are gone, which these versions were carried out without. `changed`: files that were read with
@@ -49,6 +50,7 @@ class ReplayReport:
     left_alone: list[LeftAlone] = field(default_factory=list)
     left_out: list[RecordedFile] = field(default_factory=list)
     changed: list[RecordedFile] = field(default_factory=list)
+    of_branches: dict[str, list[int]] = field(default_factory=dict)
     progress: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -101,17 +103,22 @@ def replay(
         work.replay(end)
         if len(work.replayed) == done:
             break  # a limit was reached
-    left = work.left(ours.head(), work.steps(), end)
+    steps = work.steps()
+    left = [step for step in work.left(ours.head(), steps, end) if not leaves_nothing(steps.commit(step))]
+    of_branches: dict[str, list[int]] = {}
+    for step in work.replayed:
+        of_branches.setdefault(context.initialised().name_of(step.branch), []).append(step.version)
     operators = None if part is None else sorted(part.chosen)
     return ReplayReport(
         branch=name,
-        replayed=work.replayed,
+        replayed=[step.version for step in work.replayed],
         versions=work.done.versions,
         left=len(left),
         operators=operators,
         left_alone=alone,
         left_out=work.left_out,
         changed=work.changed,
+        of_branches=of_branches,
         progress=work.done.progress,
     )
 
@@ -119,7 +126,7 @@ def replay(
 def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
     """Return the first version to carry out, and the place in the steps at which to end; None: at the newest."""
     if check_name(asked.into, "branch") == MAIN:
-        raise InvalidInput("replay into `main`: its versions are never made again", hint="replay into a branch")
+        raise InvalidInput("replay into `main`: `main` cannot be a target", hint="replay into a branch, and promote it")
     head: Commit | None = context.head()
     newest = -1 if head is None else head.version
     first = resolve(context, asked.from_version)
@@ -127,14 +134,19 @@ def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
     if not 0 <= first <= newest:
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
         raise InvalidInput(f"replay from version {first}: {there}")
-    if not first <= last <= newest:
-        raise InvalidInput(f"replay to version {last}: expected {first} to {newest}")
+    if last < first:
+        raise InvalidInput(f"replay to version {last}: it is before version {first}, where the replay begins")
+    if last > newest:
+        raise InvalidInput(f"replay to version {last}: versions go from 0 to {newest}")
     if asked.to_version is None:
         end = None if asked.follow else len(Steps(context, head).all)
     else:
         end = Steps(context, head).after_version(last)
         if end is None:
-            raise InvalidInput(f"replay to version {last}: it was rewound, or a promotion replaced it")
+            raise InvalidInput(
+                f"replay to version {last}: it was rewound, or a promotion replaced it",
+                hint="replay to another version, or without an end; `tidemill log` shows what was replaced",
+            )
     return first, end
 
 

@@ -67,6 +67,7 @@ def status(context: Context) -> Status:
     from ..driver.identity import warn_if_moved
     from ..protocol.progress import iso
     from ..protocol.retained import seen_floor
+    from .at import branch_name
 
     warn_if_moved(context)
     head = context.head()
@@ -84,7 +85,7 @@ def status(context: Context) -> Status:
     return Status(
         pipeline=context.job.pipeline,
         uri=context.store.uri,
-        branch=context.branch,
+        branch=branch_name(context, context.branch),
         head=-1 if head is None else head.version,
         kind=None if head is None else head.kind,
         batch_time=None if head is None else iso(head.batch_time_ms),

@@ -126,6 +126,8 @@ def test_no_message_shows_the_id_of_a_branch(call: Call) -> None:
     said = call("replan", "old", "--branch", "of-past", "--reason", "a test")[2]
     assert "replan: branch `of-past` has no plan" in said
     call("run", "old")
+    said = call("replay", "old", "--from", "1", "--into", "of-past")[2]
+    assert "into branch `of-past`: the branch starts at version 2 of `past`" in said
     call("branch", "old", "own", "--at", "2")
     call("run", "old", "--branch", "own")
     said = call("replay", "old", "--from", "3", "--into", "own")[2]

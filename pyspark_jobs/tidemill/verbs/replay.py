@@ -231,7 +231,7 @@ def _check_fork(context: Context, ours: Context, name: str, first: int) -> None:
         start = -1 if fork is None else fork.version
         raise InvalidInput(
             f"replay from version {first} into branch `{name}`: the branch starts at version {start} of "
-            f"`{'' if fork is None else fork.branch or MAIN}`",
+            f"`{'' if fork is None else context.initialised().name_of(fork.branch)}`",
             hint="replay into another branch, or drop this one first",
         )
 

@@ -205,6 +205,6 @@ def test_files_of_several_versions_that_are_gone_are_all_named(place: Place) -> 
     with pytest.raises(tm.InvalidInput) as raised:
         place.open().replay(0, into="fix", engine="local")
     assert raised.value.message == (
-        "replay version 0 of branch `main`: `2.csv` of source `source` is gone, version 1: `3.csv` of source `source` is "
-        "gone, version 2: `5.csv` of source `source` is gone"
+        "replay version 0 of branch `main`: `2.csv` of source `source` is gone, version 1: `3.csv` of source `source` "
+        "is gone, version 2: `5.csv` of source `source` is gone"
     )

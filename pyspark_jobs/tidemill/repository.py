@@ -443,7 +443,7 @@ class Repository(Reader):
         start = engine_on_demand(self.context, spark, engine, limits)
         return when_level(
             self.context,
-            lambda: replay_rest(self.context, branch, start, limits),
+            lambda: replay_rest(self.context, branch, start, limits, None, outputs, accepted),
             lambda: promote(self.context, branch, reason, outputs, accepted),
         )
 

@@ -195,7 +195,7 @@ def test_a_branch_that_read_the_files_itself_is_not_asked_to_replay(
     run(place.open("fix", factor=2))
     main(["check", code, "--against", "fix", *root])
     out = capfd.readouterr().out
-    assert "`fix` has not repeated version 3, but has read their input" in out
+    assert "`fix` has not repeated version 3, but has read the same input" in out
     assert "catch-up" not in out
 
 
@@ -208,3 +208,94 @@ def test_files_of_several_versions_that_are_gone_are_all_named(place: Place) -> 
         "replay version 0 of branch `main`: `2.csv` of source `source` is gone, version 1: `3.csv` of source `source` "
         "is gone, version 2: `5.csv` of source `source` is gone"
     )
+
+
+def test_a_branch_that_was_promoted_says_so(place: Place) -> None:
+    twice = place.open(factor=2)
+    twice.replay(0, into="fix", engine="local")
+    twice.promote("fix")
+    with pytest.raises(tm.InvalidInput, match="promote `fix`: version 3 has taken over all of it") as raised:
+        twice.promote("fix")
+    assert raised.value.hint == "there is nothing left to promote"
+    found = twice.check(against="fix").against
+    assert found is not None and found.refused == "promote `fix`: version 3 has taken over all of it"
+
+
+def test_two_codes_do_not_mix_on_a_branch_by_a_sink(place: Place) -> None:
+    def opened(more: bool, branch: str = "main") -> tm.Repository:
+        p = place.make()
+        if more:
+            rows = p.read(tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"),
+                          name="more")  # fmt: skip
+            rows.sql("SELECT k FROM rows").write(tm.Json(str(place.folder / "keys")), name="keys")
+        return tm.open(p, root=str(place.folder / "root"), branch=branch)
+
+    opened(False).replay(0, into="fix", engine="local", max_batches=1)
+    with pytest.raises(tm.InvalidInput, match="has versions up to 0: its versions have no sink `keys`"):
+        opened(True).replay(0, into="fix", engine="local")
+    opened(True).replay(0, into="more", engine="local", max_batches=1)
+    with pytest.raises(tm.InvalidInput, match="it has sink `keys`, which this code does not have"):
+        opened(False).replay(0, into="more", engine="local")
+
+
+def test_a_branch_of_some_operators_goes_on_with_the_recorded_files_only(place: Place) -> None:
+    more = place.open(extra=True)
+    more.replay(0, into="more", operators=["extra"], engine="local", max_batches=1)
+    (place.folder / "in/5.csv").unlink()
+    with pytest.raises(tm.InvalidInput, match="replay with operators: files='current', expected 'recorded'"):
+        more.replay(0, into="more", files="current", engine="local")
+    assert versions(place.open("more", extra=True)) == [0]
+
+
+def test_what_is_accepted_counts_also_when_catching_up(place: Place) -> None:
+    more = place.open(extra=True)
+    more.replay(0, into="more", engine="local")
+    more.promote("more")
+    more.branch("less", more.head.version)
+    place.arrive("6")
+    run(more)
+    run(place.open("less"))
+    made = place.open().promote("less", catch_up=True, drop=["extra"], engine="local")
+    assert made.kind == "promote" and list(place.open().head.state) == ["sums"]
+
+
+def test_a_branch_that_ran_by_itself_and_is_behind_cannot_catch_up(place: Place) -> None:
+    r = place.open()
+    r.replay(0, into="fix", engine="local", max_batches=2)
+    run(place.open("fix"))
+    place.arrive("6")
+    run(r)
+    found = r.check(against="fix").against
+    assert found is not None and found.refused is not None
+    assert (found.only_behind, found.is_promotable) == (False, False)
+
+
+def test_a_correction_between_a_promotion_and_the_next_run_hides_no_warning(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    twice = place.open(factor=2)
+    twice.replay(0, into="fix", engine="local")
+    twice.promote("fix")
+    place.arrive("6", "7")
+    twice.skip("6.csv", "a test")
+    caplog.clear()
+    run(place.open())
+    assert [one for one in caplog.messages if one.startswith("version 3 promoted a branch on which other code ran")]
+
+
+def test_operators_of_a_promotion_are_recorded_also_if_a_correction_came_first(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = place.open(extra=True)
+    more.replay(0, into="more", engine="local")
+    before = more.head.version
+    more.promote("more")
+    monkeypatch.setattr("tidemill.verbs.rewind.record_operators", lambda *_: None)  # the process dies before it
+    more.rewind(before, "undo")
+    place.arrive("6", "7")
+    place.open().skip("6.csv", "a test")
+    monkeypatch.undo()
+    run(place.open())
+    assert list(place.open().head.state) == ["sums"]
+    with pytest.raises(tm.InvalidInput, match="operator `extra` has no state in this repository"):
+        run(place.open(extra=True))

@@ -37,6 +37,15 @@ def test_a_branch_that_was_rewound_to_before_its_start_publishes_no_row_twice(pl
     assert sums(r) == place.sums()
     assert sorted(row[:2] for row in rows(r)) == expected
     assert sorted(row[1:] for row in place.published()) == expected
+    place.arrive("6")
+    run(r)
+    again = r.replay(0, into="again", engine="local")
+    assert again.left == 0 and sums(place.open("again")) == place.sums()
+    found = r.changes("sums", -1, r.head.version, each=True).to_pylist()
+    by_branch = [(row["branch"], row["version"]) for row in found]
+    assert by_branch == sorted(by_branch, key=lambda one: one[1]), "each version once, in order"
+    last = {row["k"]: row["after"]["n"] for row in found}
+    assert last == place.sums()
     r.rewind(2, "undo")
     assert sorted(row[1:] for row in place.published()) == expected
     assert r.verify(deep=True).problems == []

@@ -1,6 +1,6 @@
 """The script of the page in Airflow: one plain file that has the report's charts and style, and three components.
 
-It is made of `page/` and of the scripts of `tidemill report`, so both pages draw a pipeline in the same way.
+It is made of `page_assets/` and of the scripts of `tidemill report`, so both pages draw a pipeline in the same way.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The pipelines that Airflow knows, each with what its newest run has left: from Airflow's database alone.
 
-INVARIANT: no store is asked, so the page of a hundred pipelines costs a few queries.
+INVARIANT: no store is asked, so a pipeline costs a few queries.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -53,16 +53,19 @@ class Pipeline:
         return dataclasses.asdict(self)
 
 
-def pipelines(session: Session, readable: Collection[str]) -> Iterator[Pipeline]:
-    """Yield the pipelines of the DAGs that a user may read, by name. A DAG such as `NAME__replay` stands for `NAME`."""
-    tagged = session.scalars(select(DagTag.dag_id).where(DagTag.name == TAG)).all()
-    wanted = {main_dag(dag_id) for dag_id in readable if dag_id in tagged}
-    for dag_id in sorted(wanted & set(tagged)):
+def pipelines(session: Session, readable: Collection[str], may_read: Callable[[str], bool]) -> Iterator[Pipeline]:
+    """Yield the pipelines of the DAGs that a user may read, by name. Of a pipeline, the DAG with the cadence counts.
+
+    `may_read` says whether the user may also read what the tasks of a DAG returned; otherwise there is no summary.
+    """
+    tagged = set(session.scalars(select(DagTag.dag_id).where(DagTag.name == TAG)))
+    for dag_id in sorted(dag_id for dag_id in readable if dag_id in tagged and dag_id == main_dag(dag_id)):
         stored, dag = SerializedDagModel.get(dag_id, session=session), session.get(DagModel, dag_id)
         task = None if stored is None or dag is None or dag.is_stale else _run_of(stored.data or {})
         if task is None or dag is None:
             continue
-        summary = _summary(session, dag_id)
+        summary = _summary(session, dag_id) if may_read(dag_id) else {}
+        asking = [name for suffix in ASKING if (name := f"{dag_id}{suffix}") in readable]
         yield Pipeline(
             dag_id=dag_id,
             pipeline=str(task.get("pipeline")),
@@ -72,7 +75,7 @@ def pipelines(session: Session, readable: Collection[str]) -> Iterator[Pipeline]
             repository=summary.get("repository"),
             summary=summary,
             states=_states(session, dag_id),
-            approvals=_approvals(session, [f"{dag_id}{suffix}" for suffix in ASKING]),
+            approvals=_approvals(session, asking),
         )
 
 

@@ -66,7 +66,7 @@ def _warnings(against: Against, status: str) -> Iterator[str]:
     for one in against.get("left_out") or ():
         file = f"{_code(one['path'])} of source {_code(one['source'])}, which version {one['version']} has read"
         lines.append(f"left out: {file}; it was gone when the branch was replayed")
-    if against["behind"]:
+    if against["behind"] and (against["refused"] is None or against.get("only_behind")):
         lines.append(f"not repeated yet: {versions_of(against['behind'])}; a promotion replays them first")
     lines += refusal(against)
     if lines:

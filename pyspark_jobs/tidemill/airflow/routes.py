@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Query, Response
 
 from .bundle import bundle
-from .overview import Pipeline, pipelines
+from .overview import Pipeline, main_dag, pipelines
 from .reading import Unreadable, report_of
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -42,25 +44,38 @@ def _script() -> Response:
 def _all(session: SessionDep, user: GetUserDep, response: Response) -> dict[str, Any]:
     response.headers.update(_HEADERS)
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-    return {"pipelines": [one.as_dict() for one in pipelines(session, readable)]}
+    found = pipelines(session, readable, lambda dag_id: _may_read(dag_id, user))
+    return {"pipelines": [one.as_dict() for one in found]}
 
 
 def _report(
     dag_id: str,
     session: SessionDep,
+    user: GetUserDep,
     response: Response,
     branch: Annotated[str | None, Query(max_length=100)] = None,
     operator: Annotated[str | None, Query(max_length=100)] = None,
     key: Annotated[str | None, Query(max_length=2000)] = None,
 ) -> dict[str, Any]:
     response.headers.update(_HEADERS)
-    found = _named(pipelines(session, {dag_id}), dag_id)
+    main = main_dag(dag_id)
+    if not _may_read(main, user):
+        raise HTTPException(403, "Forbidden")
+    found = _named(pipelines(session, {main}, lambda _: True), dag_id)
     if found.repository is None:
         raise HTTPException(404, f"no run of `{found.dag_id}` has said yet where its repository is")
     try:
         return report_of(found.repository, branch or found.branch, operator, key)
     except Unreadable as error:
         raise HTTPException(error.status, str(error)) from error
+
+
+def _may_read(dag_id: str, user: BaseUser) -> bool:
+    """Whether a user may read what the tasks of a DAG returned."""
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return get_auth_manager().is_authorized_dag(
+        method="GET", access_entity=DagAccessEntity.XCOM, details=details, user=user
+    )
 
 
 def _named(found: Iterable[Pipeline], dag_id: str) -> Pipeline:

@@ -114,7 +114,7 @@ def _changes(found: Against, kept: Collection[str]) -> Iterator[str]:
         file = f"`{gone.path}` of source `{gone.source}`, which version {gone.version} has read"
         yield f"left out: {file}; it was gone when the branch was replayed"
     if found.behind and found.refused is None:
-        yield f"`{found.branch}` has not repeated {versions_of(found.behind)}, but has read their input"
+        yield f"`{found.branch}` has not repeated {versions_of(found.behind)}, but has read the same input"
     elif found.behind:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
     if found.refused and not found.is_promotable:

@@ -151,7 +151,7 @@ def promote(
     def level() -> None:
         start = engine_on_demand(repository.context, None, engine, limits)
         with watched(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
-            replay_rest(repository.context, name, start, limits, on_batch)
+            replay_rest(repository.context, name, start, limits, on_batch, outputs, accepted)
 
     def take_over() -> int:
         look = planned_if_level if catch_up and consent.dry_run else planned

@@ -84,6 +84,9 @@ class Context:
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
     sinks_seen: set[str] = field(default_factory=set)
     """Sinks that were seen to have no files of versions that the repository has lost."""
+    definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Digests of the operators and sinks of the code, taken when it was opened: a batch may change the objects that its
+    functions use."""
     begins: frozenset[str] = frozenset()
     """Operators that may begin on this branch after its start: those that a replay names."""
     recorded: Recorded | None = None

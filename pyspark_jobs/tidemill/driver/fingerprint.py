@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..counts import named
-from ..pipeline.definition import definitions, described_function
+from ..pipeline.definition import described_function
 from ..protocol.history import effective
-from ..protocol.records import Commit
+from ..protocol.records import CARRIED_OUT, Commit
 from .context import Context, version_of_tidemill
 
 LOG = logging.getLogger("tidemill")
@@ -22,11 +22,15 @@ KINDS = ("operators", "sinks")
 def fingerprint(context: Context) -> dict[str, Any]:
     """Return the code of a pipeline as a commit records it."""
     functions: Mapping[str, tuple[Callable[..., Any], ...]] = context.job.functions
+    known: dict[str, Mapping[str, Any]] = {"operators": context.job.operators, "sinks": context.job.outputs}
     return {
         "reference": context.reference,
         "tidemill": version_of_tidemill(),
         "functions": {name: [described_function(f) for f in found] for name, found in functions.items()},
-        DEFINITIONS: definitions(context.job),
+        DEFINITIONS: {
+            kind: {name: digest for name, digest in found.items() if name in known[kind]}
+            for kind, found in context.definitions.items()
+        },
     }
 
 
@@ -50,13 +54,19 @@ class OtherCode:
 
 def code_of(context: Context, commit: Commit | None) -> Mapping[str, Any]:
     """Return the code that ran last in the effective history of a version; empty if none did, or it is not known."""
-    if commit is not None and DEFINITIONS in commit.code:
-        return commit.code
+    found = _ran_last(context, commit)
+    return {} if found is None else found.code
+
+
+def _ran_last(context: Context, commit: Commit | None) -> Commit | None:
+    """Return the newest version in the effective history of a version that says which code made it."""
+    if commit is None or DEFINITIONS in commit.code:
+        return commit
     for version in reversed(list(effective(commit))):
-        code = context.log.commit(version).code
-        if DEFINITIONS in code:
-            return code
-    return {}
+        found = context.log.commit(version)
+        if DEFINITIONS in found.code:
+            return found
+    return None
 
 
 def promoted_code(branch: Context, theirs: Commit) -> dict[str, Any]:
@@ -75,20 +85,23 @@ def other_code(context: Context, commit: Commit | None) -> OtherCode:
     recorded = code_of(context, commit).get(DEFINITIONS)
     if not isinstance(recorded, Mapping):
         return OtherCode(version)
-    ours = definitions(context.job)
+    ours = context.definitions
     found = {kind: _differing(recorded.get(kind, {}), ours[kind]) for kind in KINDS}
     return OtherCode(version, **found)
 
 
 def note_other_code(context: Context, head: Commit | None) -> None:
-    """Log a warning if the newest version is a promotion of a branch on which other code ran. The run goes on."""
-    if head is None or head.kind != "promote":
+    """Log a warning if no batch has run since a promotion of a branch on which other code ran. The run goes on."""
+    if head is None or head.kind in CARRIED_OUT:
         return
-    found = other_code(context, head)
+    promoted = _ran_last(context, head)
+    if promoted is None or promoted.kind != "promote":
+        return
+    found = other_code(context, promoted)
     if found:
         LOG.warning(
             "version %d promoted a branch on which other code ran than this; the difference is in %s. This run goes "
-            "on. If you did not mean that, end it, and run with the code of the branch", head.version, found.names,
+            "on. If you did not mean that, end it, and run with the code of the branch", promoted.version, found.names,
         )  # fmt: skip
 
 

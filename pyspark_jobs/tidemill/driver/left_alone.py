@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..counts import versions_of
-from ..pipeline.definition import definitions
 from ..pipeline.part import Part
 from ..protocol.records import VersionOf
 from .context import Context
@@ -46,7 +45,7 @@ class LeftAlone:
 
 def left_alone(context: Context, part: Part, steps: Steps, todo: Sequence[VersionOf]) -> list[LeftAlone]:
     """Return what the part does not compute, and this code makes in another way than the versions that are repeated."""
-    ours = definitions(context.job)
+    ours = context.definitions
     computed = {"operators": part.chosen, "sinks": part.sinks}
     found: dict[tuple[str, str], list[int]] = {}
     for step in todo:

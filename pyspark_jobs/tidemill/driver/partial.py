@@ -58,8 +58,8 @@ class Partial:
         deadlines = [one.next_deadline["batch"] for one in (recorded, ours) if "batch" in one.next_deadline]
         return {
             "watermarks": self._watermarks(recorded, ours),
-            "event_time": {**ours.event_time, **recorded.event_time},
-            "furthest": {**ours.furthest, **recorded.furthest},
+            "event_time": {**recorded.event_time, **ours.event_time},
+            "furthest": {**recorded.furthest, **ours.furthest},
             "late_examples": [
                 *(row for row in recorded.late_examples if row.operator not in chosen),
                 *(row for row in ours.late_examples if row.operator in chosen),

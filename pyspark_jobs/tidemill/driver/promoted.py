@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Operators
-from ..protocol.records import Commit
+from ..protocol.records import CARRIED_OUT, Commit
 from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
 from .context import Context
@@ -19,8 +19,12 @@ SAID = {"promote": "promoted in version", "rewind": "rewound in version"}
 
 
 def record_operators(context: Context, head: Commit | None) -> None:
-    """Record the operators of a promotion or a rewind that is the head. Does nothing if that was done."""
-    if head is None or head.kind not in SAID or context.branch != MAIN:
+    """Record the operators of the newest promotion or rewind. Does nothing if that was done.
+
+    Corrections may have come after it, but no batch, because a run records the operators first.
+    """
+    head = _newest(context, head)
+    if head is None or context.branch != MAIN:
         return
 
     def make(refs: Refs, number: int) -> Operators | None:
@@ -43,3 +47,12 @@ def record_operators(context: Context, head: Commit | None) -> None:
     if make(context.initialised(), 0) is not None:
         context.refs_log.append(make)
         context.refresh()
+
+
+def _newest(context: Context, head: Commit | None) -> Commit | None:
+    """Return the newest promotion or rewind after which only corrections came."""
+    while head is not None and head.kind not in SAID:
+        if head.kind in CARRIED_OUT or head.version == 0:
+            return None
+        head = context.log.commit(head.version - 1)
+    return head

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .. import names
-from ..protocol.history import effective
+from ..protocol.history import effective, is_effective
 from ..protocol.log import Log
 from ..protocol.records import Commit, Plan, VersionOf
 from ..protocol.retained import fork_of
@@ -112,27 +112,33 @@ class Steps:
             if promoted is None or (self.kept_only and promoted.branch in self.context.initialised().dropped):
                 found.append(step)
             else:
-                start = self._first(promoted.branch, promoted.version)
-                del found[ends[start - 1] if start else 0 :]
-                for later in [one for one in ends if one >= start]:
-                    del ends[later]
+                start = first_own(self.context, promoted.branch, promoted.version)
                 theirs = self.commit(VersionOf(promoted.branch, promoted.version))
-                self._add(found, {}, theirs, start, lambda _, its=promoted.branch: its)  # type: ignore[misc]
+                # the branch may have been rewound to before its start
+                shared = max((one for one in ends if one < start and is_effective(theirs, one)), default=-1)
+                del found[ends.get(shared, 0) :]
+                for later in [one for one in ends if one > shared]:
+                    del ends[later]
+                self._add(found, dict(ends), theirs, start, lambda _, its=promoted.branch: its)  # type: ignore[misc]
             ends[version] = len(found)
 
-    def _first(self, branch: str, newest: int) -> int:
-        """Return the first version that is a branch's own. From it on, the branch has commits without a gap."""
-        fork = fork_of(self.context.initialised(), branch)
-        if fork is not None:
-            return fork.version + 1
-        low, high = 0, newest
-        while low < high:
-            middle = (low + high) // 2
-            if self.context.store.stat(names.commit(branch, middle)) is None:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+def first_own(context: Context, branch: str, newest: int) -> int:
+    """Return the first version that is a branch's own, also of one that was dropped.
+
+    `newest` is one of its versions. From the first one on, the branch has commits without a gap.
+    """
+    fork = fork_of(context.initialised(), branch)
+    if fork is not None:
+        return fork.version + 1
+    low, high = 0, newest
+    while low < high:
+        middle = (low + high) // 2
+        if context.store.stat(names.commit(branch, middle)) is None:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def last_repeated(branch: Context, head: Commit | None) -> VersionOf | None:

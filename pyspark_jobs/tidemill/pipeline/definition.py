@@ -14,22 +14,33 @@ import functools
 import hashlib
 import inspect
 import json
+import re
+import sys
 import textwrap
-from collections.abc import Callable, Mapping
-from datetime import date, timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import PurePath
 from types import CodeType, ModuleType
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
 from .job import Action, Job
 
-_DEPTH = 12
+_DEPTH = 8
 """How deep the options of a function or an object are followed."""
+_OTHERS = {*sys.stdlib_module_names, "pyarrow", "pyspark", "pandas", "numpy"}
+"""Packages whose objects count by their type, such as loggers and locks: their content is not the user's."""
 _NO_ROWS = ("initial", "initial_state", "ranges")
 """Fields of operators on which no row of a batch depends."""
-_PLAIN = (bool, int, float, complex, str, bytes, Decimal, date, timedelta, type(None))
+_PLAIN = (
+    *(bool, int, float, complex, str, bytes, Decimal, date, time, timedelta, type(None)),
+    *(PurePath, re.Pattern, UUID, Fraction, tzinfo),
+)
+"""Values whose text says what they are."""
 
 
 def definitions(job: Job) -> dict[str, dict[str, str]]:
@@ -147,10 +158,16 @@ def _object(value: Any, depth: int) -> list[Any]:
             if one.compare and one.name not in _NO_ROWS and not _has_default(value, one)
         }
         return [kind.__qualname__, given]
-    if kind.__module__.partition(".")[0] in ("pyarrow", "pyspark", "pandas", "numpy", "builtins"):
+    if kind.__module__.partition(".")[0] in _OTHERS:
         return [kind.__qualname__]
-    fields = {name: _plain(one, depth + 1) for name, one in sorted(getattr(value, "__dict__", {}).items())}
+    slots = [name for one in kind.__mro__ for name in _names(getattr(one, "__slots__", ())) if hasattr(value, name)]
+    given = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
+    fields = {name: _plain(one, depth + 1) for name, one in sorted(given.items()) if not name.startswith("__")}
     return [kind.__qualname__, _digest_of_text(kind), fields]
+
+
+def _names(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _has_default(value: Any, field: dataclasses.Field[Any]) -> bool:

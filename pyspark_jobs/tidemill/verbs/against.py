@@ -20,7 +20,7 @@ from ..driver.steps import Steps, last_repeated
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import CARRIED_OUT, Commit
 from .at import label
-from .covered import left_out, own_versions
+from .covered import CATCH_UP, left_out, own_versions
 from .diff import Asked, diff
 from .diff_outputs import OutputDiff
 from .diff_state import StateDiff
@@ -144,7 +144,7 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
         own=[one.version for one in own_versions(branch, theirs) if one.kind in CARRIED_OUT and one.replays is None],
         left_out=left_out(branch, theirs),
         dropped_sinks=_dropped(context, head),
-        **_refused(context, name),
+        **_refused(context, name, goes_on=theirs.replays is not None),
     )
 
 
@@ -188,13 +188,17 @@ def _level(context: Context, branch: Context, steps: Steps) -> _Level:
     return _Level(label(context, version), None if version < 0 else context.log.commit(version), behind)
 
 
-def _refused(context: Context, name: str) -> dict[str, Any]:
-    """Return why `promote` would refuse a branch, what helps, and whether catching up is all that is missing."""
+def _refused(context: Context, name: str, *, goes_on: bool) -> dict[str, Any]:
+    """Return why `promote` would refuse a branch, what helps, and whether catching up is all that is missing.
+
+    `goes_on`: the branch can be replayed further, because it has no batch of its own.
+    """
     for look in (planned_if_level, planned):
         try:
             look(context, name)
         except (InvalidInput, StoreUnavailable) as error:
-            return {"refused": error.first_line, "hint": error.hint or "", "only_behind": look is planned}
+            only_behind = error.hint == CATCH_UP and goes_on
+            return {"refused": error.first_line, "hint": error.hint or "", "only_behind": only_behind}
     return {"refused": None}
 
 

@@ -16,7 +16,7 @@ from ..driver.context import Context
 from ..errors import CorruptState, InvalidInput
 from ..names import REQUEUED, number_of_file, requeued_version
 from ..protocol.records import Commit
-from ..protocol.retained import At, is_kept
+from ..protocol.retained import At, at, is_kept
 from ..sources.ledger import requeued_objects
 from ..sources.requeued import fetch
 from .quarantine import ROW_ID
@@ -55,23 +55,27 @@ def came_back(
 ) -> dict[int, int]:
     """Return which of `rows` were requeued, and by which version. `by` has the batches of all rows of `commit`.
 
-    Rows of a promotion may have been requeued on its branch, or in a version that the branch has repeated. Of such a
-    version nothing says which of its rows the branch has quarantined, so all rows of the same files count.
+    Rows of a promotion may have been requeued on its branch. A version that repeats another may have rows that were
+    requeued of that one. Nothing says which of them it has quarantined itself, so all rows of the same files count.
     """
     numbered = {(of.commit.branch, of.commit.version, of.number): row for row, of in enumerate(by)}
     own = {(branch, version) for branch, version, _ in numbered}
     first = min((version for _, version in own), default=0)
     is_promotion = commit.kind == "promote"
+    itself, refs = (commit.branch, commit.version), context.initialised()
+    repeated = None if commit.replays is None else (commit.replays.branch, commit.replays.version)
     found: dict[int, int] = {}
     for one in [_Object(*of) for of in requeued_objects(context.ledger(head).map)]:
-        if one.version != commit.version and (not is_promotion or one.version < first):
+        made_by = at(refs, one.branch, one.version)
+        of = (made_by.branch, made_by.version)
+        if of not in (itself, repeated) and (not is_promotion or one.version < first):
             continue  # a version that is repeated has no lower number than the one that repeats it
         held = _held(context, commit, one)
         ids = held.column("id").to_pylist()
-        if is_promotion and (one.branch, one.version) in own:
-            at = [(one.branch, one.version, number) for number in ids]
-            found |= {numbered[place]: one.by for place in at if place in numbered}
-        elif one.version == commit.version:
+        if is_promotion and of in own:
+            places = [(*of, number) for number in ids]
+            found |= {numbered[place]: one.by for place in places if place in numbered}
+        elif of == itself:
             found |= dict.fromkeys(ids, one.by)
         else:
             files = set(held.column("file").to_pylist())

@@ -17,6 +17,8 @@ from ..protocol.records import CARRIED_OUT, Commit
 from ..sources.contract import SourceFile
 from ..sources.ledger import SKIPPED, Known, look_up
 
+CATCH_UP = "catch up first: catch_up=True or --catch-up, or `tidemill replay`"
+"""The hint if only input is missing."""
 LISTED = 5
 """How many versions an error names."""
 
@@ -62,7 +64,7 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
         raise InvalidInput(
             f"promote `{name}`: it has not read the input of version{'s' if len(missing) > 1 else ''} {shown}{more}",
-            hint="catch up first: catch_up=True or --catch-up, or `tidemill replay`",
+            hint=CATCH_UP,
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..names import check_name
+from ..pipeline.definition import definitions
 from ..pipeline.job import Job, compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.pipeline import Pipeline
@@ -81,6 +82,7 @@ def context_on(
         reference=loaded.reference or None,
         modules=loaded.modules,
         paths=loaded.paths,
+        definitions=definitions(job),
     )
 
 

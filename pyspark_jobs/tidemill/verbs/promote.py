@@ -217,7 +217,7 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     other = other_code(branch, theirs).names
     start = _start(theirs, known.fork.version)
     if head is not None:
-        _check_history(context, name, head, start, last_repeated(branch, theirs))
+        _check_history(context, name, head, theirs, start, last_repeated(branch, theirs))
     check_outputs(context, head, accepted)
     fork = None if start < 0 else context.log.commit(start)
     missing = left_out(branch, theirs)
@@ -292,7 +292,9 @@ def _ends(name: str, head: Commit | None, theirs: Commit, accepted: Accepted) ->
     return found
 
 
-def _check_history(context: Context, name: str, head: Commit, fork: int, repeated: VersionOf | None) -> None:
+def _check_history(
+    context: Context, name: str, head: Commit, theirs: Commit, fork: int, repeated: VersionOf | None
+) -> None:
     """Raise `InvalidInput` if what a branch starts from or has repeated no longer counts, or it missed a promotion."""
     steps, forgot = Steps(context, head), last_forget(head)
     after = None if repeated is None else steps.after(repeated)
@@ -306,8 +308,13 @@ def _check_history(context: Context, name: str, head: Commit, fork: int, repeate
     elif fork >= 0 and not is_effective(head, fork):
         why = f"version {fork}, from which it starts, was rewound"
     elif missed:
-        theirs = context.log.commit(missed[-1]).promoted
-        of = "" if theirs is None else f" version {theirs.version} of branch `{branch_name(context, theirs.branch)}`"
+        made = context.log.commit(missed[-1]).promoted
+        if made == theirs.as_parent:
+            raise InvalidInput(
+                f"promote `{name}`: version {missed[-1]} has taken over all of it",
+                hint="there is nothing left to promote",
+            )
+        of = "" if made is None else f" version {made.version} of branch `{branch_name(context, made.branch)}`"
         why = f"version {missed[-1]} has taken over{of} since it started"
     elif repeated is not None and after is None:
         why = f"version {repeated.version}, which it repeats, was rewound"
@@ -329,14 +336,23 @@ def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
 
 
 def catch_up(
-    context: Context, name: str, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
+    context: Context,
+    name: str,
+    engine: EngineOf,
+    limits: Limits,
+    on_progress: OnProgress | None = None,
+    outputs: str = "correct",
+    accepted: Accepted | None = None,
 ) -> ReplayReport:
-    """Replay into a branch what this one has committed since. One that ran by itself may have read it already."""
+    """Replay into a branch what this one has committed since. One that ran by itself may have read it already.
+
+    `outputs` and `accepted` are those of the promotion that follows.
+    """
     branch = on_branch(context, name)
     theirs = branch.head()
     if theirs is not None and theirs.branch == branch.branch and theirs.replays is None:
         with contextlib.suppress(InvalidInput):  # then the replay says why it cannot catch up
-            planned(context, name)
+            planned(context, name, outputs, accepted)
             return ReplayReport(name, [], [], 0)
     fork = branch.initialised().branches[name].fork
     asked = Asked(0 if fork is None else fork.version + 1, name, follow=True)

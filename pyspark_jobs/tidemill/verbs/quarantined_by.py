@@ -1,6 +1,6 @@
 """Which batch quarantined each row of a version. The rows of a promotion come from the versions of its branch.
 
-INVARIANT: a row of a promotion is found by the name of its file, which exactly one batch has stored.
+INVARIANT: a row of a promotion is found by the name of its file, which one batch has stored.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..driver.context import Context
-from ..driver.steps import Steps
+from ..driver.steps import first_own
+from ..protocol.history import effective
+from ..protocol.log import Log
 from ..protocol.records import Commit, QuarantineFile
 
 
@@ -32,10 +34,12 @@ def quarantined_by(context: Context, commit: Commit) -> list[RowOf]:
 
 def _batches(context: Context, commit: Commit) -> list[Commit]:
     """Return the commits whose rows a version has: its own, or of a promotion those that its history has taken over."""
-    if commit.kind != "promote":
+    if commit.kind != "promote" or commit.promoted is None:
         return [commit]
-    steps = Steps(context, commit)
-    return [steps.commit(step) for step in steps.all if not steps.is_own(step)]
+    log = Log(context.store, commit.promoted.branch)
+    theirs = log.commit(commit.promoted.version)
+    own = effective(theirs, first_own(context, theirs.branch, theirs.version))
+    return [batch for version in own for batch in _batches(context, log.commit(version))]
 
 
 def _firsts(commit: Commit) -> list[tuple[QuarantineFile, RowOf]]:

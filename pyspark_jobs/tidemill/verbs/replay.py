@@ -33,7 +33,7 @@ FILES = ("recorded", "current")
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
+    """What `replay` did: the versions of the source that it carried out, and the batches that it made on the branch.
 
     `of_branches` has the same versions by branch, because those of a promoted branch have the numbers of that branch.
     `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
@@ -164,17 +164,17 @@ def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
     head, theirs = context.head(), None if ours is None else ours.head()
     recorded = {} if head is None else head.schemas
     began = None if ours is None or theirs is None or _has_none(ours) else theirs.computed
+    if asked.files != "recorded" and (began or asked.operators is not None):
+        raise InvalidInput(
+            f"replay with operators: files={asked.files!r}, expected 'recorded', because the state of the other "
+            "operators was made from the recorded files",
+            hint="replay all operators",
+        )
     if asked.operators is None:
         return part_of(context.job, began, recorded) if began else None
     if isinstance(asked.operators, str):
         raise InvalidInput(
             f"replay: operators={asked.operators!r}, expected a list of names", hint=f"operators=[{asked.operators!r}]"
-        )
-    if asked.files != "recorded":
-        raise InvalidInput(
-            f"replay with operators: files={asked.files!r}, expected 'recorded', because the state of the other "
-            "operators was made from the recorded files",
-            hint="replay all operators",
         )
     part = part_of(context.job, asked.operators, recorded)
     if began is not None and set(began) != part.chosen:
@@ -197,7 +197,11 @@ def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
     theirs = ours.head()
     if theirs is None or _has_none(ours):
         return
-    lacking = sorted(set(theirs.schemas) - set(ours.job.operators)) if part is None else []
+    lacking = [f"operator `{one}`" for one in sorted(theirs.schemas) if one not in ours.job.operators]
+    lacking += [f"sink `{one}`" for one in sorted(theirs.sinks) if one not in ours.job.outputs]
+    more = [f"sink `{one}`" for one in sorted(ours.job.outputs) if one not in theirs.sinks]
+    if part is not None:
+        lacking, more = [], []  # all else is as recorded
     found = other_code(ours, theirs)
     if part is not None:
         found = OtherCode(
@@ -205,10 +209,12 @@ def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
             [one for one in found.operators if one in part.chosen],
             [one for one in found.sinks if one in part.sinks],
         )
-    if lacking or found:
+    if lacking or more or found:
         why = (
-            f"it has operator `{lacking[0]}`, which this code does not have"
+            f"it has {lacking[0]}, which this code does not have"
             if lacking
+            else f"its versions have no {more[0]}"
+            if more
             else f"other code made its versions: {found.names}"
         )
         raise InvalidInput(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,3 +151,55 @@ def test_functions_without_source_count_by_their_byte_code() -> None:
         return definitions(compile_job(p))["operators"]["last"]
 
     assert made("1 + value") == made("1 + value") != made("2 + value")
+
+
+class Counting:
+    """A function with a logger, a lock, a memo and a path."""
+
+    def __init__(self, place: str = "a") -> None:
+        self.log = logging.getLogger("a logger")
+        self.lock = threading.Lock()
+        self.place = Path(place)
+        self.me = self
+
+    def add(self, key: str, value: Any, state: tm.State) -> Any:
+        return None
+
+
+def counted(counting: Counting) -> str:
+    p = tm.Pipeline("shop")
+    p.read(tm.Rows("k string")).groupBy("k").mapWithState(
+        tm.StateSpec.function(counting.add), name="last", stateSchema="int", outputSchema="int"
+    )
+    return definitions(compile_job(p))["operators"]["last"]
+
+
+def test_what_is_not_the_users_does_not_count() -> None:
+    before = counted(Counting())
+    logging.getLogger("another logger of this process")
+    assert counted(Counting()) == before != counted(Counting("b"))
+
+
+def test_what_a_batch_changes_in_a_function_does_not_count(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def remember(key: str, value: Any, state: tm.State) -> Any:
+        seen.append(key)
+        state.update(1)
+
+    def opened() -> tm.Repository:
+        p = tm.Pipeline("shop")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
+        spec = tm.StateSpec.function(remember)
+        rows.groupBy("k").mapWithState(spec, name="last", stateSchema="int", outputSchema="int")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        (tmp_path / f"in/{name}.csv").write_text(f"{name}\n")
+    r = opened()
+    r.init()
+    r.run(engine="local")
+    assert seen, "the local engine calls the user's own function"
+    first, second = (one.code["definitions"] for one in r.commits())
+    assert first == second

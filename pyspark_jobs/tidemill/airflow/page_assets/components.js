@@ -27,7 +27,7 @@ function pageOf(place) {
   };
   const one = (dagId) => {
     if (view) view.end();
-    view = { follow: onePipeline(body, dagId, all), end: () => {} };
+    view = onePipeline(body, dagId, all);
   };
   all();
   const end = watchTheme(() => view.follow());
@@ -38,7 +38,12 @@ function pageOf(place) {
 }
 
 function tabOf(place, dagId) {
-  return watchTheme(onePipeline(inside(place), dagId, null));
+  const view = onePipeline(inside(place), dagId, null);
+  const end = watchTheme(view.follow);
+  return () => {
+    end();
+    view.end();
+  };
 }
 
 function summaryOf(place) {

@@ -28,13 +28,17 @@ function framed(isShort, ...children) {
   return h("div", { class: `tidemill-report${isShort ? " short" : ""}`, "data-theme": theme() }, children);
 }
 
-function problem(error) {
-  return framed(true, h("div", { class: "problems", role: "alert" }, h("h2", null, "Cannot show this"), h("p", null, error.message)));
+function problem(error, back) {
+  return framed(true, h("div", { class: "problems", role: "alert" }, h("h2", null, "Cannot show this"), h("p", null, error.message)),
+    back ? h("button", { type: "button", class: "back", onclick: back }, "All pipelines") : null);
 }
 
-/** Show the report of a pipeline, and look up keys in it. Returns what follows a change of Airflow's colours. */
+/**
+ * Show the report of a pipeline, and look up keys in it. Returns `follow`, to call after a change of Airflow's colours, and
+ * `end`, after which no answer that is still under way is shown.
+ */
 function onePipeline(body, dagId, back) {
-  let shown = null, last = 0;
+  let shown = null, last = 0, failed = null;
   async function show(asked) {
     const mine = ++last;
     if (!shown) body.replaceChildren(framed(false, h("p", { class: "note", role: "status" }, "Reading the repository…")));
@@ -43,21 +47,26 @@ function onePipeline(body, dagId, back) {
       const data = await load(`pipelines/${encodeURIComponent(dagId)}/report${query}`);
       if (mine !== last) return;
       const element = h("div");
+      failed = null;
       body.replaceChildren(element);
       shown = render(element, data, (operator, key) => show({ operator, key }), theme(), back);
       if (asked) body.querySelector("#tidemill-look-ups").scrollIntoView({ block: "start" });
     } catch (error) {
-      if (mine === last) body.replaceChildren(problem(error));
-      shown = null;
+      if (mine !== last) return;
+      if (failed) failed.remove();
+      failed = problem(error, shown ? null : back);
+      if (!shown) body.replaceChildren(failed);  // a report that is there stays, below what failed
+      else body.prepend(failed);
+      failed.scrollIntoView({ block: "start" });
     }
   }
   show(null);
-  return () => shown && shown.setTheme(theme());
+  return { follow: () => shown && shown.setTheme(theme()), end: () => { last = -1; } };
 }
 
 /** Show all pipelines; `open` is called with the DAG of one that the user chooses. */
 function allPipelines(body, open, isShort) {
-  let found = null;
+  let found = null, ended = false;
   const draw = () => found && body.replaceChildren(framed(isShort,
     isShort ? null : h("header", null, h("div", null, h("h1", null, "Tidemill"),
       h("p", { class: "where" }, countOf(found.length, "pipeline"), ". What the newest run of each has left; times are UTC."))),
@@ -65,15 +74,20 @@ function allPipelines(body, open, isShort) {
       : h("p", { class: "note" }, "No DAG of Tidemill that you may read. tidemill_dags(…) makes them."))));
   const refresh = async () => {
     try {
-      found = (await load("pipelines")).pipelines;
+      const answer = await load("pipelines");
+      if (ended) return;
+      found = answer.pipelines;
       draw();
     } catch (error) {
-      body.replaceChildren(problem(error));
+      if (!ended) body.replaceChildren(problem(error));
     }
   };
   refresh();
   const timer = setInterval(() => document.hidden || refresh(), REFRESH_MS);
-  return { follow: draw, end: () => clearInterval(timer) };
+  return { follow: draw, end: () => {
+    ended = true;
+    clearInterval(timer);
+  } };
 }
 
 function pipelineTable(found, open, isShort) {

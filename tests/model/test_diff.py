@@ -165,14 +165,14 @@ def test_changes_by_version_are_those_of_each_version_of_the_effective_history(t
     expected = []
     for before, version in itertools.pairwise(history[2:]):
         changed = naive(state(r, before, "totals", ["k", "j"]), state(r, version, "totals", ["k", "j"]))
-        expected += [(version, *key, *values) for key, values in changed.items()]
+        expected += [(version, "main", *key, *values) for key, values in changed.items()]
     table = r.changes("totals", start, head.version, each=True)
     found = [tuple(row.values()) for row in table.to_pylist()]
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     assert [row[0] for row in found] == sorted(row[0] for row in found)
     keys = [("a", 0), ("b", 1), ("nothing", 9)]
     few = r.changes("totals", start, head.version, each=True, keys=keys)
-    assert [tuple(row.values()) for row in few.to_pylist()] == [row for row in found if row[1:3] in keys]
+    assert [tuple(row.values()) for row in few.to_pylist()] == [row for row in found if row[2:4] in keys]
     undone = next(first for first, _ in head.replaced)
     with pytest.raises(tm.InvalidInput, match="is not in the effective history of the second one"):
         r.changes("totals", undone, head.version, each=True)

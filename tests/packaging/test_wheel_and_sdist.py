@@ -176,7 +176,7 @@ def test_dags_parse_on_the_oldest_airflow(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {
         "airflow": oldest,
-        "stored": ["flights", "flights__maintain", "flights__replay", "flights__sweep"],
+        "stored": ["flights", "flights__correct", "flights__maintain", "flights__replay", "flights__sweep"],
         "errors": {},
     }
 

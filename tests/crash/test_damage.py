@@ -24,7 +24,7 @@ from tests.crash.worlds import BEFORE, MORE, Snapshot, World
 
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
 SAMPLE = 40
-ON_DISK = 200
+ON_DISK = 100
 """How many damages are tried on a folder. In memory all are: what reads an object does not depend on the store."""
 
 

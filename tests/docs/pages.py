@@ -178,6 +178,7 @@ def commands_of(text: str) -> list[str]:
 _VARYING = (
     (re.compile(r"(-\d{10}-\d{5})-[0-9a-f]{8}-[0-9a-f]{12}"), r"\1-UUID-SUM"),
     (re.compile(r"\b\d[\d,]* (?:d|h|min|s)(?: \d+ (?:h|min|s))? (?=behind|ahead|ago)"), "AGE "),
+    (re.compile(r"((?:committed|batch time)\s+)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"), r"\1TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d+"), "TIME"),
     (re.compile(r"datetime\.datetime\((?:[^()]|\([^()]*\))*\)"), "TIME"),
     (re.compile(r"\d[\d,.]*(?= (?:s|ms|rows/s)\b)"), "N"),

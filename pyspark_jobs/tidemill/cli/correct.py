@@ -232,7 +232,7 @@ def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | No
 def made_before(verb: str, kind: str, reason: str, repository: Any, out: Output) -> bool:
     """Report the correction that an earlier try of this Airflow task made, and return whether there is one.
 
-    It has the same kind and reason. What it withdraws or publishes may be left to the next run.
+    A correction with the same kind and reason counts. If that try died before it had published, the next run publishes.
     """
     from ..verbs.tries import earlier_tries
 

@@ -199,7 +199,7 @@ def _is_same_state(one: _Sight, other: _Sight) -> bool:
 
 
 class _Reader:
-    """Reads one key in the versions from the newest promotion up to `head`; if there is none, in all.
+    """Reads one key in the versions up to `head`. If one of them is a promotion, the reader begins with the newest one.
 
     `opened` is the branch that the user has open. `is_tip`: `head` is its newest version.
     """

@@ -53,7 +53,8 @@ class Promotion:
 
     `withdraws` and `adds`: by sink, the versions whose files go, and the versions of the branch whose files come.
     `empty`: versions that are committed first and change nothing, because rows of the branch have these numbers.
-    `left_out`: files that were gone when the branch was replayed, so its state is without them.
+    `left_out`: files that were gone when the branch was replayed, so its state is without them. `ends`: operators whose
+    state ends. `other_code`: what other code than this made on the branch, in words; empty if nothing.
     """
 
     branch: str

@@ -13,10 +13,10 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo docs pictures fmt lint test bench check fuzz chaos pins
+.PHONY: help setup build wheel demo docs pictures fmt lint test bench check fuzz chaos exhaustive pins
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the pinned packages into .venv and the test S3 server; quick if nothing changed
 	@.ci/setup
@@ -73,6 +73,9 @@ fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache f
 
 chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SECONDS (600); TIDEMILL_SEED repeats, TIDEMILL_MINIO adds MinIO
 	@$(PYTHON_BIN)/python -m tests.crash.chaos
+
+exhaustive: build ## try every damage, restore and failed write, of which `make check` tries a sample; takes an hour
+	TIDEMILL_EXHAUSTIVE=1 $(PYTEST) -q $(SLOW) tests/crash tests/model/test_requests.py $(ARGS)
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

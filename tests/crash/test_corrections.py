@@ -7,7 +7,6 @@ again, as a user does after an error. The result is that of an undisturbed call,
 from __future__ import annotations
 
 import itertools
-import os
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ import tidemill as tm
 from tests.crash import worlds
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
+from tests.exhaustive import EXHAUSTIVE
 from tidemill.driver import correct
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
@@ -33,12 +33,10 @@ SKIPPED = "0003.json"
 WATERMARK = "2024-01-01T00:00:00"
 FIRST = 3
 """Versions before the action; the file to skip is then the next to be read."""
-MANY_WRITES = 12
-"""Of an action with more writes, each write fails in two ways, in turn, so that all six occur; see `EVERY_EFFECT`.
-
-Of an action with more than twice as many, in one way."""
-EVERY_EFFECT = bool(os.environ.get("TIDEMILL_EVERY_EFFECT"))
-"""Whether each write of every action fails in all ways, which takes some minutes."""
+FEW_WRITES = 6
+MANY_WRITES = 24
+"""Of an action with at most `FEW_WRITES`, each write fails in all ways. Of one with more, it fails in two ways, in
+turn, so that all six occur; of one with more than `MANY_WRITES`, in one. An exhaustive run tries all ways."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Action:
     adds_entries: bool = False
     """Whether each call adds an entry: a copy that is adopted again gets another uuid, which changes no rows."""
     in_turn: bool = False
-    """Whether each write fails in two ways, in turn, as if there were more of them than `MANY_WRITES`."""
+    """Whether each write fails in two ways, in turn, as if there were more of them than `FEW_WRITES`."""
 
 
 def one_operator(world: World) -> None:
@@ -341,8 +339,8 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
 def failures(writes: int, in_turn: bool) -> list[tuple[int, Effect]]:
     """Return each write with each way to fail; of an action with many writes, with one or two ways each, in turn."""
     numbers = range(1, writes + 1)
-    if (in_turn or writes > MANY_WRITES) and not EVERY_EFFECT:
-        turn, ways = itertools.cycle(EFFECTS), 1 if writes > 2 * MANY_WRITES else 2
+    if (in_turn or writes > FEW_WRITES) and not EXHAUSTIVE:
+        turn, ways = itertools.cycle(EFFECTS), 1 if writes > MANY_WRITES else 2
         return [(number, next(turn)) for number in numbers for _ in range(ways)]
     return list(itertools.product(numbers, EFFECTS))
 

@@ -2,8 +2,8 @@
 
 The ways: flip a bit, cut, append, empty, delete, swap with another object of its kind, replace by an older one, or by
 that of another repository, of another branch, or of a copy of this repository that was run further with other input. A
-table of counts is printed. On a folder, a random sample of the damages is tried. `TIDEMILL_DAMAGE_FLIPS` sets the
-number of bits that are flipped in each object.
+table of counts is printed. Unless `TIDEMILL_EXHAUSTIVE` is set, a random sample of the damages is tried.
+`TIDEMILL_DAMAGE_FLIPS` sets the number of bits that are flipped in each object.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import pytest
 from tests.crash import damage, worlds
 from tests.crash.damage import Damage, Verdict
 from tests.crash.worlds import BEFORE, MORE, Snapshot, World
+from tests.exhaustive import some
 
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
 SAMPLE = 40
-ON_DISK = 100
-"""How many damages are tried on a folder. In memory all are: what reads an object does not depend on the store."""
+MANY = {"memory": 300, "folder": 100}
+"""How many damages are tried in a slow test. What reads an object does not depend on the store."""
 
 
 def copied_and_run_further(world: World, early: Snapshot, phase: str) -> Snapshot:
@@ -82,16 +83,14 @@ def snapshots(world: World, phase: str, tmp_path: Path) -> tuple[Snapshot, dict[
     return ours, others
 
 
-def campaign(world: World, phase: str, tmp_path: Path, most: int | None) -> dict[Damage, Verdict]:
-    """Damage, run and judge; `most`: only a random sample of that size."""
+def campaign(world: World, phase: str, tmp_path: Path, most: int) -> list[tuple[Damage, Verdict]]:
+    """Damage, run and judge: all, or a random sample of that size."""
     ours, others = snapshots(world, phase, tmp_path)
     expected = damage.expect(world, ours)
     assert expected.head_before == BEFORE - (phase != "unpublished")
     every = list(damage.damages(ours, others, FLIPS, seed=zlib.crc32(phase.encode())))
-    if most is not None:
-        every = random.Random(most).sample(every, most)
     found: list[tuple[Damage, Verdict]] = []
-    for one in every:
+    for one in some(every, most):
         damage.apply(world, ours, one)
         found.append((one, damage.run_and_judge(world, expected, one.names, world.run)))
     return found
@@ -119,7 +118,7 @@ def report(found: list[tuple[Damage, Verdict]]) -> str:
 def test_a_damaged_object_is_harmless_or_refused_by_name(
     kind: str, phase: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = campaign(worlds.WORLDS[kind](tmp_path), phase, tmp_path, None if kind == "memory" else ON_DISK)
+    found = campaign(worlds.WORLDS[kind](tmp_path), phase, tmp_path, MANY[kind])
     with capsys.disabled():
         print(f"\n{kind}, {phase}, {len(found)} damages\n{table(found)}")
     assert not report(found), report(found)

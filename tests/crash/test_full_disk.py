@@ -21,14 +21,15 @@ import pytest
 import tidemill as tm
 from tests.crash import worlds
 from tests.crash.full_disk import full_disk
-from tests.crash.test_corrections import ACTIONS, EVERY_EFFECT, Action, again, differences, settle, two_operators
+from tests.crash.test_corrections import ACTIONS, Action, again, differences, settle, two_operators
 from tests.crash.worlds import World
+from tests.exhaustive import EXHAUSTIVE
 
 PROBE = importlib.import_module("tidemill.store.probe")
 """The module, which the function of its name hides."""
 
 POINTS = 3
-"""Of all calls of an action that need space, so many are tried, unless `TIDEMILL_EVERY_EFFECT` is set."""
+"""Of all calls of an action that need space, so many are tried, unless `TIDEMILL_EXHAUSTIVE` is set."""
 STORED = ("state/", "output/", "quarantine/")
 BATCH = Action(two_operators, lambda world: world.run(1), is_once=False)
 CHOSEN = {
@@ -47,7 +48,7 @@ def world(tmp_path: Path) -> World:
 
 def points(calls: int, turn: int) -> list[int]:
     """Return the calls from which on the disk is full. Actions begin at different ones, so that all kinds are met."""
-    step = 1 if EVERY_EFFECT else max(1, calls // POINTS)
+    step = 1 if EXHAUSTIVE else max(1, calls // POINTS)
     return list(range(1 + turn % step, calls + 1, step))
 
 

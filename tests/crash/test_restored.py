@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests import exhaustive
 from tests.crash import damage, worlds
 from tests.crash.damage import Expected
 from tests.crash.worlds import BEFORE, MORE, Snapshot, World
@@ -22,6 +23,8 @@ from tests.crash.worlds import BEFORE, MORE, Snapshot, World
 PARTS = ("refs", "branches", "state", "output", "quarantine", "published")
 OLDER = MORE + 1
 SAMPLE = 40
+MANY = {"memory": 250, "folder": 100}
+"""How many combinations a slow test tries, of 728."""
 
 
 def in_repository(world: World, *parts: str) -> tuple[str, ...]:
@@ -116,7 +119,7 @@ def test_a_sample_of_partial_restores_is_harmless_or_refused(tmp_path: Path) -> 
 def test_every_partial_restore_is_harmless_or_refused(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    some = RESTORES if kind == "memory" else random.Random(1).sample(RESTORES, 100)
+    some = exhaustive.some(RESTORES, MANY[kind])
     wrong, counts = restores(worlds.WORLDS[kind](tmp_path), some)
     with capsys.disabled():
         print(f"\n{kind}, {sum(counts.values())} partial restores: {dict(counts)}")

@@ -3,7 +3,7 @@
 The answers are 500, 503 and 409 without storing anything, 500 after storing, a lost answer, a closed connection, and a
 PUT that arrives after the command has failed and was called again. The command is called again, as a user does, and
 the result equals that of an undisturbed call. By default each command meets one bad answer; with
-`TIDEMILL_EVERY_EFFECT` it meets all of them at every write, which takes long.
+`TIDEMILL_EXHAUSTIVE` it meets all of them at every write, which takes long.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import pytest
 
 import tidemill as tm
 from tests.crash import worlds
-from tests.crash.test_corrections import ACTIONS, EVERY_EFFECT, Action, again
+from tests.crash.test_corrections import ACTIONS, Action, again
 from tests.crash.worlds import Snapshot, World
+from tests.exhaustive import EXHAUSTIVE
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
 from tidemill.store import s3 as s3_store
@@ -128,7 +129,7 @@ def test_a_bad_answer_to_any_write_of_a_command_changes_nothing(
     expected = ending(world)
     assert calm.writes and not expected["problems"]
     every = list(itertools.product(range(1, calm.writes + 1), BAD))
-    for at, kind in every if EVERY_EFFECT else chance.sample(every, AT_A_COMMAND):
+    for at, kind in every if EXHAUSTIVE else chance.sample(every, AT_A_COMMAND):
         world.load(before)
         once = Once(at, BAD[kind])
         proxy.plan = once

@@ -1,8 +1,8 @@
 """The requests and bytes of an idle run and of a warm batch on S3: how many, and that history does not add any.
 
 They are counted by a proxy before the S3 server. The pipeline has two chained operators and a sink, and runs in one
-task. Counts are equal after 10 and 10,000 commits, and with 0 and 1,000 more entries in `refs/`. Bytes are nearly
-equal, because numbers have more digits.
+task. Counts are equal after 10 and 2,000 commits (10,000 in an exhaustive run), and with 0 and 1,000 more entries in
+`refs/`. Bytes are nearly equal, because numbers have more digits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.exhaustive import EXHAUSTIVE
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Request, S3Proxy, counts
 from tidemill import names
@@ -29,8 +30,8 @@ from tidemill.protocol.successor import Origin, successor
 from tidemill.store import open_store
 
 FEW = 10
-MANY = FEW + 312 * HINT_EVERY
-"""About 10,000, and as many commits after a hint as after few, because a run lists the commits after the hint."""
+MANY = FEW + (312 if EXHAUSTIVE else 62) * HINT_EVERY
+"""About 10,000 or 2,000, and as many commits after a hint as after few: a run lists the commits after the hint."""
 ENTRIES = 1_000
 WRITES = {"PUT": 7, "COPY": 1}
 """The most writes of a warm batch: plan, two segments, output, ledger, commit, published record; published file."""
@@ -151,7 +152,7 @@ def test_an_idle_run_and_a_warm_batch_cost_few_requests(few: dict[str, dict[str,
     assert not few["idle"].keys() & {"PUT", "COPY", "DELETE"}, few
 
 
-@pytest.mark.slow("make ten thousand commits")
+@pytest.mark.slow("make two thousand commits")
 @pytest.mark.parametrize(("commits", "entries"), [(MANY, 0), (FEW, ENTRIES)])
 def test_history_adds_no_requests(
     few: dict[str, dict[str, int]], commits: int, entries: int, s3_server: S3Server, proxy: S3Proxy

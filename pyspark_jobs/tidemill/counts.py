@@ -28,11 +28,11 @@ def named(what: str, names: Sequence[str]) -> str:
     return f"{what}s {', '.join(rest)} and {last}" if rest else f"{what} {last}"
 
 
-def versions_of(versions: Sequence[int]) -> str:
-    """Return version numbers as text: each once, ascending, consecutive ones as a range.
+def ranges_of(versions: Sequence[int]) -> list[list[int]]:
+    """Return version numbers as ranges, ascending: the first and the last version of each.
 
-    >>> versions_of([4]), versions_of([9, 5, 4, 6]), versions_of([])
-    ('version 4', 'versions 4–6, 9', 'no version')
+    >>> ranges_of([9, 5, 4, 6]), ranges_of([])
+    ([[4, 6], [9, 9]], [])
     """
     spans: list[list[int]] = []
     for version in sorted(set(versions)):
@@ -40,6 +40,16 @@ def versions_of(versions: Sequence[int]) -> str:
             spans[-1][1] = version
         else:
             spans.append([version, version])
+    return spans
+
+
+def versions_of(versions: Sequence[int]) -> str:
+    """Return version numbers as text: each once, ascending, consecutive ones as a range.
+
+    >>> versions_of([4]), versions_of([9, 5, 4, 6]), versions_of([])
+    ('version 4', 'versions 4–6, 9', 'no version')
+    """
+    spans = ranges_of(versions)
     if not spans:
         return "no version"
     text = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in spans)

@@ -95,7 +95,7 @@ def test_rewind_says_what_it_will_do_asks_and_does_it(shop: Shop, capsys: pytest
     tasks = shop.correct("Approve", correction="rewind", to_version="0", without=["2.csv"], reason="bad day")
     assert states(tasks) == DONE
     preview, done = (tasks["preview"].xcom_pull(task_ids=name) for name in ("preview", "correct"))
-    assert (preview["dry_run"], preview["versions"], preview["undone"]) == (True, [], [1, 2])
+    assert (preview["dry_run"], preview["versions"], preview["undone"]) == (True, [], [[1, 2]])
     assert preview["changes"][:4] == [
         "the state becomes that of version 0",
         "undone: versions 1–2",
@@ -103,7 +103,7 @@ def test_rewind_says_what_it_will_do_asks_and_does_it(shop: Shop, capsys: pytest
         "1 file (`2.csv`) will not be read",
     ]
     assert preview["markdown"].startswith("`rewind` after version 2:\n\n```text\nthe state becomes that of version 0\n")
-    assert (done["versions"], done["changes"]) == ([3], preview["changes"])
+    assert (done["versions"], done["changes"]) == ([[3, 3]], preview["changes"])
     head = shop.head()
     assert (head.version, head.kind, head.reason) == (3, "rewind", "bad day; approved by ann")
     assert (head.airflow["dag_id"], head.airflow["task_id"]) == ("shop__correct", "correct")

@@ -88,6 +88,6 @@ def test_result_says_what_was_done_and_by_which_try(make: Any) -> None:
     done = Outcome(status=0, result=result)
     assert operator._summary(done) == ["tidemill: corrected in version 4", "tidemill: the plan ends"]
     assert dry._summary(done) == ["tidemill: nothing is changed yet", "tidemill: the plan ends"]
-    assert operator._returned(done) == {"versions": [4], "changes": ["the plan ends"]}
+    assert operator._returned(done) == {"versions": [[4, 4]], "changes": ["the plan ends"]}
     again = Outcome(status=3, result={**result, "versions": [], "already_committed": [4]})
     assert operator._summary(again) == ["tidemill: an earlier try made this correction, in version 4"]

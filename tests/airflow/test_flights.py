@@ -62,9 +62,9 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
     result = first.xcom_pull(task_ids="run")
     assert {key: result[key] for key in ("status", "versions", "already_committed", "published", "head")} == {
         "status": "done",
-        "versions": [0, 1],
+        "versions": [[0, 1]],
         "already_committed": [],
-        "published": [0, 1],
+        "published": [[0, 1]],
         "head": 1,
     }
     outputs = {sink: demo.open().outputs(sink=sink).num_rows for sink in result["sinks"]}
@@ -75,7 +75,7 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
 
     demo.add_days(12)
     (second,) = bag.dags["flights"].test().get_task_instances()
-    assert (second.state, second.xcom_pull(task_ids="run")["versions"]) == ("success", [2])
+    assert (second.state, second.xcom_pull(task_ids="run")["versions"]) == ("success", [[2, 2]])
 
     repository = demo.open()
     assert sum(repository.state("carriers")["flights"].to_pylist()) == demo.lines()

@@ -101,9 +101,9 @@ def test_done_names_versions_first_and_returns_them(run_task: RunTask) -> None:
     assert task.log[-1] == "tidemill: published version 3, left unpublished by an earlier run"
     assert task.xcom == {
         "status": "done",
-        "versions": [4, 5],
+        "versions": [[4, 5]],
         "already_committed": [],
-        "published": [3, 4, 5],
+        "published": [[3, 5]],
         "head": 5,
         "sinks": {},
         "watermarks": {},
@@ -226,7 +226,7 @@ def test_try_that_fails_names_the_versions_of_earlier_ones_too(run_task: RunTask
 
 def test_already_committed_by_another_run_is_a_success_that_says_so(run_task: RunTask) -> None:
     task = run_task("already")
-    assert (task.state, task.xcom["already_committed"]) == ("success", [4])
+    assert (task.state, task.xcom["already_committed"]) == ("success", [[4, 4]])
     expected = "committed nothing new (head 5); another run of the same plan had already committed version 4"
     assert task.first_open_line == f"tidemill: {expected}"
 
@@ -306,3 +306,34 @@ def test_cancelled_task_leaves_no_process(
     assert alive(pids()) == []
     assert "was stopped: Airflow ended the task (version 4 committed before)" in output
     assert "STATE failed" in output
+
+
+MAPPED = """
+from airflow.sdk import DAG, task
+from tidemill.airflow import TidemillRunOperator
+
+with DAG("mapped", schedule=None, default_args={{"retries": 0}}) as dag:
+    # A mapped operator hands on one value for each pipeline.
+    runs = TidemillRunOperator.partial(
+        task_id="run", root="s3://lake/tidemill", env={env!r}, multiple_outputs=True
+    ).expand(pipeline=["pipelines/retail.py:p", "pipelines/shop.py:p"])
+
+    @task
+    def heads(found):
+        return sorted(found)
+
+    heads(runs.output["head"])
+"""
+
+
+def test_a_mapped_operator_runs_many_pipelines_and_hands_on_single_keys(
+    parse: Callable[..., Any], fake_env: Env
+) -> None:
+    bag = parse("# an airflow dag\n" + MAPPED.format(env=fake_env("done")), "mapped_dag.py")
+    assert bag.import_errors == {}
+    found = bag.dags["mapped"].test().get_task_instances()
+    assert sorted((ti.task_id, ti.map_index, str(ti.state)) for ti in found) == [
+        ("heads", -1, "success"), ("run", 0, "success"), ("run", 1, "success")
+    ]  # fmt: skip
+    (heads,) = [ti for ti in found if ti.task_id == "heads"]
+    assert heads.xcom_pull(task_ids="heads") == [5, 5]

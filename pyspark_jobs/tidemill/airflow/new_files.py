@@ -19,8 +19,9 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from ..errors import InvalidInput, TidemillError
 from .checks import check_root, is_template, seconds_of
+from .connections import aws_variables_aside
 from .cursor import Cursor, advance
-from .heads import Heads
+from .heads import Heads, options_of
 from .hidden import is_secret
 from .listings import Known, Listing, Round
 
@@ -32,7 +33,6 @@ _LOOK_AGAIN_S = 600.0
 """After so long the head is read even if no folder has changed, because the sources may be others."""
 _SAY_AGAIN_S = 900.0
 """A warning is repeated after so long."""
-_OF_CONNECTION = ("region_name", "endpoint_url", "aws_session_token")
 
 LOG = logging.getLogger(__name__)
 
@@ -183,14 +183,7 @@ class NewFilesTrigger(BaseEventTrigger):
 
 async def credentials(conn_id: str | None) -> dict[str, Any]:
     """Return the storage options that an AWS connection of Airflow stands for; none without a connection."""
-    if not conn_id:
-        return {}
-    from airflow.sdk import BaseHook
-
-    connection = await BaseHook.aget_connection(conn_id)
-    given = {name: connection.extra_dejson.get(name) for name in _OF_CONNECTION}
-    given |= {"aws_access_key_id": connection.login, "aws_secret_access_key": connection.password}
-    return {name: value for name, value in given.items() if value}
+    return options_of("root", None, await aws_variables_aside(conn_id))
 
 
 def _event(pipeline: str, branch: str, fresh: Sequence[SourceFile]) -> TriggerEvent:

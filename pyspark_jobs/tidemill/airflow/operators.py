@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .assets import alias_of, announce
 from .command import Event
+from .report import xcom
 from .verb import BatchOperator
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 
@@ -25,8 +27,17 @@ class PublishingOperator(BatchOperator):
         super().__init__(**kwargs)
         self.batch_time = batch_time
         self.assets = assets
+        self._done: Mapping[str, Any] = {}
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Return what the task read and wrote, for Airflow's OpenLineage provider, which calls this."""
+        del task_instance
+        from .lineage import lineage_of
+
+        return lineage_of(self._done)
 
     def _succeeded(self, context: Context, result: Event) -> None:
+        self._done = xcom(result)
         if self.assets is not None and (names := announce(context["outlet_events"], self.assets, result)):
             self.log.info("asset events: %s", ", ".join(names))
 
@@ -40,7 +51,8 @@ class TidemillRunOperator(PublishingOperator):
     - `max_batches`, `time_budget` (seconds): limits of the run. Default: none.
     - `batch_time`: replaces "now" in all batches. Default: the pipeline's rule.
     - `assets`: make an event of the asset `tidemill://ASSETS/SINK` for each sink that the task changed. Default: none.
-    - `python`, `cwd`, `conf`, `env`, `storage_options`, `stall_timeout`, `rows_in_exceptions`: as in `Launch`.
+    - `python`, `cwd`, `conf`, `env`, `storage_options`, `aws_conn_id`, `spark_conn_id`, `stall_timeout`,
+      `rows_in_exceptions`: as in `Launch`.
 
     All but `assets` and the last two are templated; a null parameter counts as absent. A retry resumes after the last
     commit, and the unfinished batch of a failed try is discarded. The task fails without a retry on `InvalidInput`,

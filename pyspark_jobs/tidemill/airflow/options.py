@@ -46,6 +46,8 @@ class Launch:
     - `conf`: `tidemill.…` and `spark.…` settings, passed through the environment.
     - `env`: environment variables of the command, added to those of the worker.
     - `storage_options`: `{"root": {…}, "source": {…}, "sink": {…}}`, passed through the environment.
+    - `aws_conn_id`: an AWS connection of Airflow, for root, sources and sinks. `env` and `storage_options` win over it.
+    - `spark_conn_id`: a connection of the type `spark` or `spark_connect`, which gives `spark.…` settings. `conf` wins.
     - `stall_timeout`: end and retry a command that writes no line and commits nothing for so long. A `timedelta`,
       seconds, or None for never. It must be longer than the longest batch.
     - `rows_in_exceptions`: keep values of rows and keys in the text of exceptions. The log always has them.
@@ -56,6 +58,8 @@ class Launch:
     conf: Mapping[str, object] | None = field(default=None, repr=False)
     env: Mapping[str, str] | None = field(default=None, repr=False)
     storage_options: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
+    aws_conn_id: str | None = None
+    spark_conn_id: str | None = None
     stall_timeout: timedelta | float | None = DEFAULT_STALL
     rows_in_exceptions: bool = False
 
@@ -88,7 +92,8 @@ class Watch:
 
     - `pipeline`: the name of the pipeline in its code, `tm.Pipeline(NAME)`. Default: the name of the DAG.
     - `poll`: time between two listings of the sources, as a `timedelta` or seconds. Default: 30 seconds.
-    - `conn_id`: an AWS connection of Airflow, from which the triggerer takes credentials. Default: its own role.
+    - `conn_id`: an AWS connection of Airflow, from which the triggerer takes credentials. Default: `aws_conn_id` of
+      `Launch`, and without it the triggerer's own role.
     """
 
     pipeline: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..counts import count_of, versions_of
+from ..counts import count_of, ranges_of, versions_of
 from .command import Command, Event, Exit, Outcome, signal_name
 from .rowless import without_rows
 
@@ -118,19 +118,30 @@ def _said(outcome: Outcome) -> list[str]:
 
 
 FIGURES = (
-    "pipeline", "repository", "branch", "rows", "late_rows", "quarantined_rows", "batches_ms", "committed",
+    "pipeline", "repository", "branch", "sources", "files", "bytes",
+    "rows", "late_rows", "quarantined_rows", "batches_ms", "committed",
     "batch_time", "files_waiting", "bytes_waiting", "oldest_waiting_seconds", "state_rows", "state_bytes",
 )  # fmt: skip
 """What a run or sweep says of itself and of the head, beside versions and sinks; None from other verbs."""
+
+
+VERSIONS = ("versions", "already_committed", "published", "replayed", "replaced", "undone", "behind")
+"""Lists of versions in the result of a command. A drain commits hundreds, so the XCom has ranges."""
+
+
+def with_ranges(result: Event) -> dict[str, Any]:
+    """Return a result in which lists of versions are ranges, `[[first, last], …]`."""
+    return {
+        name: ranges_of(value) if name in VERSIONS and isinstance(value, list) else value
+        for name, value in result.items()
+    }
 
 
 def xcom(result: Event) -> Mapping[str, Any]:
     """Return the task's XCom: plain JSON, always with the same keys."""
     return {
         "status": result.get("status", "done"),
-        "versions": list(result.get("versions") or []),
-        "already_committed": list(result.get("already_committed") or []),
-        "published": list(result.get("published") or []),
+        **{name: ranges_of(result.get(name) or []) for name in VERSIONS[:3]},
         "head": result.get("head"),
         "sinks": dict(result.get("sinks") or {}),
         "watermarks": dict(result.get("watermarks") or {}),

@@ -19,6 +19,7 @@ from ..clock import now_ms
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import check_name
 from .checks import check_root, check_storage_options, is_absent, is_template
+from .connections import aws_variables
 from .heads import Heads, root_options
 from .hidden import hide, reveal
 from .triggers import HeadTrigger, VersionTrigger, WatermarkTrigger
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class _HeadSensor(BaseSensorOperator):
     """Waits for a condition on the head of a branch. Subclasses make the trigger that says which one."""
 
-    template_fields: Sequence[str] = ("root", "pipeline", "branch", "storage_options")
+    template_fields: Sequence[str] = ("root", "pipeline", "branch", "storage_options", "aws_conn_id")
     ui_color = "#cfe8ef"
 
     def __init__(
@@ -40,6 +41,7 @@ class _HeadSensor(BaseSensorOperator):
         pipeline: str,
         branch: str = "main",
         storage_options: Mapping[str, Mapping[str, Any]] | None = None,
+        aws_conn_id: str | None = None,
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -51,6 +53,7 @@ class _HeadSensor(BaseSensorOperator):
         self.pipeline = pipeline
         self.branch = branch
         self.storage_options = hide(storage_options)
+        self.aws_conn_id = aws_conn_id
         is_default = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else None
         self.deferrable = bool(deferrable if is_default is None else is_default)
 
@@ -82,7 +85,7 @@ class _HeadSensor(BaseSensorOperator):
         raise NotImplementedError
 
     def _place(self) -> dict[str, Any]:
-        options = root_options(reveal(self.storage_options, mask_secret))
+        options = root_options(reveal(self.storage_options, mask_secret), aws_variables(self.aws_conn_id))
         heads = Heads(check_root(self.root), self.pipeline, self.branch, options)
         return {**heads.as_arguments(), "poll_s": max(float(self.poke_interval), 1.0)}
 
@@ -95,6 +98,7 @@ class TidemillVersionSensor(_HeadSensor):
     - `version`: a number, also as text.
     - `branch`: default "main".
     - `storage_options`: `{"root": {…}}`.
+    - `aws_conn_id`: an AWS connection of Airflow. `storage_options` win over it.
     - `deferrable`: wait without a slot. Default: Airflow's setting `[operators] default_deferrable`.
 
     All but the last are templated. `poke_interval` (60 s), `timeout`, `soft_fail` and the others are those of any

@@ -71,7 +71,7 @@ class TidemillSweepOperator(PublishingOperator):
 
     def _defer_unless_due(self, swept_ms: int, until_ms: int) -> None:
         """Defer until the next deadline. Return if it is over already, because another run committed meanwhile."""
-        options = root_options(reveal(self.storage_options), reveal(self.env))
+        options = root_options(reveal(self.storage_options), self._variables())
         heads = Heads(check_root(self.root), self._result["pipeline"], self._result["branch"], options)
         try:
             head = heads.read()

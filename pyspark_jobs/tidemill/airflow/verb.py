@@ -20,6 +20,7 @@ from ..errors import InvalidInput, TidemillError
 from . import report
 from .checks import check_mapping, check_root, check_storage_options, is_absent, locate, seconds_of
 from .command import Command, Event, Exit, Outcome
+from .connections import aws_variables, spark_conf
 from .hidden import hide, reveal
 from .options import DEFAULT_STALL
 from .process import Child
@@ -37,7 +38,10 @@ class VerbOperator(BaseOperator):
     """Kinds of errors for which a retry cannot help."""
     accepted: ClassVar[tuple[int, ...]] = (Exit.DONE, Exit.NOTHING)
     """Exit statuses with which the command has a result."""
-    template_fields: Sequence[str] = ("pipeline", "root", "python", "cwd", "conf", "env", "storage_options", *options)
+    template_fields: Sequence[str] = (
+        *("pipeline", "root", "python", "cwd", "conf", "env", "storage_options", "aws_conn_id", "spark_conn_id"),
+        *options,
+    )
     ui_color = "#cfe8ef"
 
     def __init__(
@@ -51,6 +55,8 @@ class VerbOperator(BaseOperator):
         conf: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
         storage_options: Mapping[str, Mapping[str, Any]] | None = None,
+        aws_conn_id: str | None = None,
+        spark_conn_id: str | None = None,
         stall_timeout: timedelta | float | None = DEFAULT_STALL,
         rows_in_exceptions: bool = False,
         **kwargs: Any,
@@ -68,6 +74,8 @@ class VerbOperator(BaseOperator):
         self.conf = hide(conf)
         self.env = hide(env)
         self.storage_options = hide(storage_options)
+        self.aws_conn_id = aws_conn_id
+        self.spark_conn_id = spark_conn_id
         self.stall_timeout = stall_timeout
         self.rows_in_exceptions = rows_in_exceptions
         self._child: Child | None = None
@@ -80,7 +88,7 @@ class VerbOperator(BaseOperator):
             self._log_event,
             self._log_line,
             python=None if is_absent(self.python) else self.python,
-            env=reveal(self.env, mask_secret),
+            env=self._variables(),
             stall_s=seconds_of("stall_timeout", self.stall_timeout),
         )
         try:
@@ -115,11 +123,18 @@ class VerbOperator(BaseOperator):
                 pipeline=locate(self.pipeline, folder),
                 root=check_root(self.root),
                 options=self._options(context),
-                conf=reveal(self.conf, mask_secret),
+                conf={**spark_conf(self.spark_conn_id), **reveal(self.conf, mask_secret)},
                 storage_options=reveal(self.storage_options, mask_secret),
                 cwd=self._working_folder(folder),
                 operands=self._operands(context),
             )
+        except InvalidInput as error:
+            raise AirflowFailException(str(error)) from error
+
+    def _variables(self) -> dict[str, str]:
+        """Return the environment variables of the command: those of the connection, and over them `env`."""
+        try:
+            return {**aws_variables(self.aws_conn_id), **reveal(self.env, mask_secret)}
         except InvalidInput as error:
             raise AirflowFailException(str(error)) from error
 
@@ -188,4 +203,5 @@ class BatchOperator(VerbOperator):
 
 def fields_of(outcome: Outcome) -> dict[str, Any]:
     """Return the result of a command, as XCom."""
-    return {name: value for name, value in (outcome.result or {}).items() if name not in ("event", "verb")}
+    fields = report.with_ranges(outcome.result or {})
+    return {name: value for name, value in fields.items() if name not in ("event", "verb")}

@@ -64,7 +64,7 @@ def watched_schedule(
         poll_s=seconds_of("poll", watch.poll) or DEFAULT_POLL_S,
         options=options,
         source_options=sources,
-        conn_id=watch.conn_id,
+        conn_id=watch.conn_id or arguments.get("aws_conn_id"),
     )
     asset = Asset(f"tidemill://{name}/_new-files", watchers=[AssetWatcher(name="new-files", trigger=trigger)])
     return AssetOrTimeSchedule(timetable=_clock(schedule, zone), assets=[asset])

@@ -22,6 +22,7 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
     `earlier` are the versions that earlier tries of the same task committed. `sinks` has the sinks that got rows, or
     whose published rows changed, in these versions, those of this run and those that it published.
     """
+    from ..driver.identity import folders
     from ..verbs.explain import explain
 
     context, head = repository.context, repository.head
@@ -30,6 +31,7 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
         "pipeline": context.job.pipeline,
         "repository": context.place,
         "branch": context.branch,
+        "sources": folders(context, head),
         **_rows(done),
         **_standing(head),
         "sinks": _sinks(repository, {*done.already, *done.published, *earlier}, done),
@@ -43,6 +45,8 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
 def _rows(done: Drained) -> dict[str, Any]:
     """Return how many rows this run read, and how long its batches took."""
     return {
+        "files": sum(one.input_files for one in done.progress),
+        "bytes": sum(one.input_bytes for one in done.progress),
         "rows": sum(one.numInputRows for one in done.progress),
         "late_rows": sum(one.late_rows for one in done.progress),
         "quarantined_rows": sum(one.quarantined_rows for one in done.progress),

@@ -156,7 +156,8 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
         "event": "result", "verb": "run", "status": "done", "versions": [0, 1], "already_committed": [],
         "published": [0, 1], "head": 1, "pipeline": "words", "branch": "main", "watermarks": {}, "idle_ms": None,
         "next_deadline": {"batch": due}, "repository": f"{(home / 'root').as_uri()}/words", "rows": 5, "late_rows": 0,
-        "files": 2, "bytes": 37, "sources": {"source": (home / "in").as_uri()}, "quarantined_rows": 1, "files_waiting": 0, "bytes_waiting": 0, "oldest_waiting_seconds": None, "state_rows": 6,
+        "files": 2, "bytes": 37, "sources": {"source": (home / "in").as_uri()},
+        "quarantined_rows": 1, "files_waiting": 0, "bytes_waiting": 0, "oldest_waiting_seconds": None, "state_rows": 6,
         "sinks": {
             "times": {"first_version": 0, "last_version": 1, "rows": 4, "path": str(home / "out")},
             "track": {"first_version": 0, "last_version": 1, "rows": 4, "path": None},

@@ -54,7 +54,22 @@ def test_folders_of_sources_and_sinks_are_datasets(airflow_home: object) -> None
     assert (facet.versions, facet.head, facet.lateRows, facet.quarantinedRows) == ([[3, 9]], 9, 1, 2)
 
 
-def test_rows_of_several_sources_are_not_told_apart(airflow_home: object) -> None:
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3a://lake/in/orders/", ("s3://lake", "in/orders")),
+        ("s3://lake", ("s3://lake", "/")),
+        ("file:///data/out", ("file", "/data/out")),
+        ("/data/out/", ("file", "/data/out")),
+    ],
+)
+def test_folders_have_the_names_of_openlineage(airflow_home: object, uri: str, expected: tuple[str, str]) -> None:
+    from tidemill.airflow.lineage import dataset
+
+    assert dataset(uri) == expected
+
+
+def test_rows_of_several_sources_are_not_counted_by_source(airflow_home: object) -> None:
     from tidemill.airflow.lineage import lineage_of
 
     found = lineage_of({**XCOM, "sources": {"a": "s3://lake/a", "b": "s3://lake/b", "table": None}})

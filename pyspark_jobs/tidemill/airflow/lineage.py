@@ -70,11 +70,7 @@ def lineage_of(xcom: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
 
 
 def dataset(uri: str) -> tuple[str, str]:
-    """Return the namespace and the name of a folder.
-
-    >>> dataset("s3a://lake/in/orders/"), dataset("file:///data/out"), dataset("/data/out")
-    (('s3://lake', 'in/orders'), ('file', '/data/out'), ('file', '/data/out'))
-    """
+    """Return the namespace and the name of a folder: of `s3a://lake/in/`, they are `s3://lake` and `in`."""
     scheme, found, place = uri.partition("://")
     if not found or scheme == "file":
         return "file", uri.removeprefix("file://").rstrip("/") or "/"

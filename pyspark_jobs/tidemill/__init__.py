@@ -153,7 +153,7 @@ def __getattr__(name: str) -> Any:
     if name == "testing":
         return importlib.import_module(".testing", __name__)
     if name == "__version__":
-        return importlib.import_module(".driver.context", __name__).version_of_tidemill()
+        return importlib.import_module(".installed", __name__).version_of_tidemill()
     if name not in _HOME:
         answers = importlib.import_module(".pipeline.pyspark_names", __name__)
         raise answers.missing(f"module `{__name__}`", name, answers.OF_THE_MODULE)

@@ -53,6 +53,9 @@ class Settings:
     """Space that each machine may use on its own disk for the cache of opened segments; 0 turns the cache off."""
     disk_cache_folder: str = ""
     """Folder of the cache on disk. If empty, it is `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`."""
+    shared_folders: str = ""
+    """Folders that have the same files on this machine and on all workers of a cluster, such as mounts, separated by
+    colons. Other folders of this machine are refused as a root or a source if tasks run on other machines."""
 
     batch_time_tolerance: int = 24 * 3600 * 1000
     """How far a batch time may be after the clock of the driver, in ms; a duration such as `"1 day"` where you set it.
@@ -101,7 +104,7 @@ def resolve(
 
 _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows"}
-_TEXTS = {"disk_cache_folder"}
+_TEXTS = {"disk_cache_folder", "shared_folders"}
 _LIMITS = {"fail_if_late", "fail_if_quarantined"}
 
 

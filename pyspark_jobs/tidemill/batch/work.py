@@ -82,5 +82,9 @@ class Engine(Protocol):
     def parallelism(self) -> int:
         """How many tasks it runs at once. A batch that is not small is cut into as many with `tasks="auto"`."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether tasks run on other machines, which may lack what this one has."""
+
     def execute(self, work: Work) -> list[bytes]:
         """Run the work and return all receipts, in any order. If a task raises, the call raises one clear error."""

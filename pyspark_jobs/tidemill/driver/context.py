@@ -7,7 +7,6 @@ operator never starts empty by accident.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import uuid
 from collections.abc import Collection, Mapping
@@ -289,15 +288,6 @@ def _belongs(head: Commit, refs: Refs) -> bool:
     if head.refs_through == refs.through and head.refs_checksum != refs.refs_checksum:
         return False
     return head.pipeline_uuid in refs.uuids and head.refs_through <= refs.through
-
-
-@functools.cache
-def version_of_tidemill() -> str:
-    """Return the installed version, or `unknown` if Tidemill runs from a source folder."""
-    try:
-        return importlib.metadata.version("tidemill")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def airflow() -> dict[str, str]:

@@ -12,10 +12,11 @@ from typing import Any
 
 from ..clock import now_ms
 from ..errors import InvalidInput
+from ..installed import version_of_tidemill
 from ..protocol.records import Commit, Kind
 from ..protocol.successor import Origin, successor
 from ..store.probe import probe
-from .context import Context, airflow, version_of_tidemill
+from .context import Context, airflow
 from .identity import check_root
 from .lost_versions import check_history
 from .publish import publish, repair

@@ -235,6 +235,7 @@ class Drain:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
         check_history(self.context, head, plan.number - 1)
         self._check_sinks(head)
+        self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.context.store)
         check_clock(self.context.store)
         return self.context.log.create_plan(plan)

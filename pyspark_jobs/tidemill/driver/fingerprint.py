@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..counts import named
+from ..installed import version_of_tidemill
 from ..pipeline.definition import described_function
 from ..protocol.history import effective
 from ..protocol.records import CARRIED_OUT, Commit
-from .context import Context, version_of_tidemill
+from .context import Context
 
 LOG = logging.getLogger("tidemill")
 

@@ -52,6 +52,11 @@ class ConnectEngine:
             self._tasks = _server_parallelism(self._spark)
         return self._tasks
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the server runs tasks on other machines than its own, as far as its settings say."""
+        return not str(self._spark.conf.get("spark.master", "")).startswith("local")
+
     def execute(self, work: Work) -> list[bytes]:
         """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
         if not work.ranges:

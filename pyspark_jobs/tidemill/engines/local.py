@@ -22,6 +22,7 @@ class LocalEngine:
     """Runs a work in this process, at most `tasks` tasks at once."""
 
     name = "local"
+    is_remote = False
 
     def __init__(self, tasks: int) -> None:
         self.parallelism = tasks

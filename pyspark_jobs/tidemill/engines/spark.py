@@ -36,6 +36,11 @@ class SparkEngine:
         """How many tasks run at once: the given number, or the cores that Spark has."""
         return self._tasks or max(1, self._context.defaultParallelism)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the master is another one than `local…`, which runs tasks on this machine."""
+        return not str(self._context.master).startswith("local")
+
     def execute(self, work: Work) -> list[bytes]:
         """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
         if not work.ranges:

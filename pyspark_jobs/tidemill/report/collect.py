@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..clock import now_ms
-from ..driver.context import Context, version_of_tidemill
+from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
+from ..installed import version_of_tidemill
 from ..protocol.history import is_effective
 from ..protocol.log import Log, log_of
 from ..protocol.records import Commit

@@ -124,6 +124,11 @@ class Files:
             )
         self._schema = _checked(to_arrow(schema), format)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy for a worker, whose working folder is another one: a relative path is resolved."""
+        is_relative = "://" not in self.path and not os.path.isabs(self.path)
+        return {**self.__dict__, **({"path": os.path.abspath(self.path)} if is_relative else {})}
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""

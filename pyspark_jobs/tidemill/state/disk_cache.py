@@ -56,7 +56,7 @@ class DiskCache:
     def get(self, checksum: str, schema: _native.MapSchema) -> _native.Run | None:
         """Return the run with this checksum, or None if the cache does not have it intact."""
         run, ok = self._places(checksum)
-        if not self._is_usable(make=False):
+        if not self.is_usable(make=False):
             return None
         try:
             # INVARIANT: the mapped file is the file that was checked. Its identity is compared through the open
@@ -80,7 +80,7 @@ class DiskCache:
 
     def put(self, checksum: str, run: _native.Run) -> _native.Run:
         """Store a run, unless it is small or the disk is full. Return the run, mapped from disk if it was stored."""
-        if run.nbytes < SMALL_BYTES or run.nbytes > self.limit_bytes or not self._is_usable(make=True):
+        if run.nbytes < SMALL_BYTES or run.nbytes > self.limit_bytes or not self.is_usable(make=True):
             return run
         try:
             if not self._places(checksum)[0].exists() and self._has_room(run.nbytes):
@@ -96,7 +96,7 @@ class DiskCache:
 
     def clear(self) -> None:
         """Remove all runs. Processes that have mapped some keep their mapping. Files of other programs stay."""
-        if not self._is_usable(make=False):
+        if not self.is_usable(make=False):
             return
         for entry in os.scandir(self.folder):
             if _UNFINISHED.fullmatch(entry.name):
@@ -165,7 +165,7 @@ class DiskCache:
     def _places(self, checksum: str) -> tuple[Path, Path]:
         return self.folder / f"{checksum}.run", self.folder / f"{checksum}.ok"
 
-    def _is_usable(self, make: bool) -> bool:
+    def is_usable(self, make: bool = True) -> bool:
         """Whether the folder exists and is private to the user. It is checked every time; a fault is logged once."""
         try:
             if make:

@@ -15,13 +15,14 @@ from ..batch.migrating import MigrateWork
 from ..batch.place import Place
 from ..batch.rewriting import Rewrite
 from ..batch.work import Engine
-from ..driver.context import Context, version_of_tidemill
+from ..driver.context import Context
 from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.execute import receipts_of
 from ..driver.identity import check_root
 from ..driver.migration import Move, Wanted, moves_of, renames_of
 from ..errors import Fenced, InvalidInput, TidemillError
+from ..installed import version_of_tidemill
 from ..pipeline.definition import described_function
 from ..pipeline.places import check_places
 from ..protocol import decide

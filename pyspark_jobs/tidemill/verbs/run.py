@@ -5,6 +5,7 @@ INVARIANT: the engine starts only when there is work for it, so an idle run star
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from typing import Any
 
@@ -12,10 +13,13 @@ from ..batch.work import Engine
 from ..driver.auto import is_small
 from ..driver.context import Context
 from ..driver.drain import Drain, Drained, EngineOf, Limits, OnProgress
+from ..driver.workers import check_folders, check_workers
 from ..engines import engine_for, has_spark
 from ..names import AUTO, CHOICES
 from ..protocol.records import Commit, Plan
 from ..spelling import unknown
+
+LOG = logging.getLogger("tidemill")
 
 
 def run(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
@@ -42,11 +46,21 @@ def engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) 
         started.add(name)
         return engine_for(spark, name, limits.tasks, context.spark_conf)
 
-    def of_batch(head: Commit | None, plan: Plan) -> Engine:
+    def name_of(head: Commit | None, plan: Plan) -> str:
         if engine != AUTO:
-            return start(engine)
+            return engine
         if spark is not None or "spark" in started:
-            return start("spark")
-        return start("local" if is_small(context.job, context.settings, head, plan) or not has_spark() else "spark")
+            return "spark"
+        return "local" if is_small(context.job, context.settings, head, plan) or not has_spark() else "spark"
 
+    def of_batch(head: Commit | None, plan: Plan) -> Engine:
+        found = start(name_of(head, plan))
+        if found.is_remote and not asked:
+            check_folders(context)
+            for warning in check_workers(context, found, plan):
+                LOG.warning("%s", warning)
+            asked.append(found)
+        return found
+
+    asked: list[Engine] = []
     return of_batch

@@ -1,0 +1,89 @@
+"""Checks, before a plan is written, that the workers of a cluster can do what a batch asks of them.
+
+INVARIANT: a cluster that lacks something leaves no plan, because a plan that cannot be carried out blocks the branch.
+An engine whose tasks run on this machine is not asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .. import names
+from ..batch.inspection import Inspection, Reachable, worker
+from ..batch.work import Engine
+from ..errors import InvalidInput
+from ..protocol.records import Plan
+from ..sources.files import Files
+from ..store import folder_uri
+from .context import Context
+
+_MOST = 64
+"""The most tasks that are asked. More executors than that have the same image."""
+_OTHER = " has tidemill "
+_REACH = "give the workers the credentials, the endpoint and the folders that the driver has"
+_INSTALL = "ship the driver's environment to them (`spark.archives`), or install the same wheel where they run"
+
+
+def check_folders(context: Context) -> None:
+    """Raise `InvalidInput` if a folder that tasks use is on this machine, unless the settings say that it is shared."""
+    shared = [os.path.realpath(one) for one in context.settings.shared_folders.split(os.pathsep) if one]
+    for what, uri in [("root", folder_uri(context.root)), *_sources(context)]:
+        if uri.startswith("memory://"):
+            raise InvalidInput(f"the {what} `{uri}` is in the memory of this process, which workers cannot reach")
+        path = uri.removeprefix("file://") if uri.startswith("file://") else None
+        if path is not None and not any(path == one or path.startswith(f"{one}/") for one in shared):
+            raise InvalidInput(
+                f"the {what} `{uri}` is a folder of this machine, and the tasks run on others",
+                hint="use s3://…, or set `tidemill.shared_folders` to the folder that all machines share, "
+                'such as "/mnt/lake"',
+            )
+
+
+def check_workers(context: Context, engine: Engine, plan: Plan) -> list[str]:
+    """Ask the workers, and raise `InvalidInput` that names what each of them lacks. Return warnings."""
+    folders = [_root(context), *_files(context, plan)]
+    count = max(1, min(engine.parallelism, _MOST))
+    code = dict(context.job.functions)
+    asked = Inspection(count, tuple(folders), context.settings, code, context.modules, context.paths)
+    ours = worker()
+    found = [json.loads(receipt) for receipt in engine.execute(asked)]
+    if problems := sorted({problem for one in found for problem in _problems(one, ours)}):
+        rest = "".join(f"\nalso: {problem}" for problem in problems[1:])
+        hint = _INSTALL if any(_OTHER in problem for problem in problems) else _REACH
+        raise InvalidInput(f"run on engine `{engine.name}`: {problems[0]}{rest}", hint=hint)
+    return sorted({f"a worker on `{one['host']}`: {one['cache']}" for one in found if one["cache"]})
+
+
+def _problems(found: Mapping[str, Any], ours: Mapping[str, str]) -> Iterator[str]:
+    where = f"a worker on `{found['host']}` with `{found['python']}`"
+    if found["tidemill"] != ours["tidemill"]:
+        yield f"{where}{_OTHER}{found['tidemill']}, the driver has {ours['tidemill']}"
+    yield from (f"{where} {problem}" for problem in found["problems"])
+
+
+def _sources(context: Context) -> list[tuple[str, str]]:
+    found = [(f"source `{name}`", source.place) for name, source in context.job.sources.items()]
+    return [(what, place) for what, place in found if place is not None]
+
+
+def _root(context: Context) -> Reachable:
+    """Return the repository, with an entry of `refs/` that the driver has read."""
+    entry = names.ref(context.initialised().through)
+    return Reachable("repository", context.place, context.storage_options.get("root"), entry)
+
+
+def _files(context: Context, plan: Plan) -> list[Reachable]:
+    """Return the sources of a plan, each with the first of its files."""
+    options = context.storage_options.get("source")
+    found: dict[str, Reachable] = {}
+    for split in plan.splits:
+        source = context.job.sources.get(split.source)
+        if split.requeued is None and isinstance(source, Files):
+            uri, file = source.place, split.path
+            if os.path.isfile(uri.removeprefix("file://")):  # the source is this file
+                uri, _, file = uri.rpartition("/")
+            found.setdefault(split.source, Reachable(f"source `{split.source}`", uri, options, file))
+    return list(found.values())

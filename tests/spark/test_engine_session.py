@@ -346,19 +346,32 @@ def test_spark_that_does_not_start_is_one_clear_error() -> None:
 
 
 @pytest.mark.slow("start Spark")
-def test_a_class_data_archive_is_made_once_and_used_by_sessions(tmp_path: Path) -> None:
+def test_warm_makes_a_class_data_archive_once_which_sessions_use(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
-    script = "from tidemill.engines import make_archive; print(make_archive.make())"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"PYTHONPATH": str(HERE)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    made = Path(done.stdout.strip())
+    command = [
+        sys.executable,
+        "-m",
+        "tidemill",
+        "warm",
+        "--json",
+        "--engine",
+        "spark",
+        "--conf",
+        "spark.master=local[2]",
+    ]
+    seen = []
+    for _ in range(2):
+        done = subprocess.run(
+            command, env=os.environ | environment, capture_output=True, text=True, timeout=500, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        steps = {one["name"]: one for one in json.loads(done.stdout)["steps"]}
+        assert {"python", "cache", "java", "classes", "spark", "first job", "second job", "airflow"} == steps.keys()
+        assert not [one for one in steps.values() if one["problem"]]
+        assert "2 tasks on " in steps["second job"]["found"]
+        seen.append(steps["classes"]["found"])
+    (made,) = (tmp_path / "tidemill/spark").glob("*.jsa")
     assert made.stat().st_size > 10_000_000
+    assert [text.partition(",")[0] for text in seen] == [f"made the archive {made}", f"found the archive {made}"]
     settings, _ = probed({"spark.master": "local[1]"}, [JVM], **environment)
     assert f"-XX:SharedArchiveFile={made}" in settings[JVM].split()

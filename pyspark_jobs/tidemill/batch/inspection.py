@@ -79,3 +79,8 @@ def cache(settings: Settings) -> str:
         return ""
     folder = DiskCache(settings.disk_cache_folder, settings.disk_cache_bytes)
     return "" if folder.is_usable() else f"the cache folder `{folder.folder}` is not private and writable"
+
+
+def cache_folder(settings: Settings) -> str:
+    """Return the folder of the cache on disk."""
+    return str(DiskCache(settings.disk_cache_folder, settings.disk_cache_bytes).folder)

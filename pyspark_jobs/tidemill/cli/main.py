@@ -28,6 +28,7 @@ from . import (
     run,
     tag,
     verify,
+    warm,
 )
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
@@ -80,7 +81,7 @@ NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
 TRIES = (replay.replay, replay.promote)
 READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
 COMPARES = (compare.diff, compare.changes, compare.history, compare.explain, report.report)
-REST = (check.check, maintain.maintain, verify.verify, demo.demo)
+REST = (check.check, maintain.maintain, verify.verify, warm.warm, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *COMPARES, *REST):
     tidemill.add_command(command)
 

@@ -105,6 +105,10 @@ class Drive:
         )
 
 
+conf_option = click.option("--conf", multiple=True, metavar="K=V", help=_CONF_HELP)
+storage_option = click.option(
+    "--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP
+)
 engine_option = click.option(
     "--engine",
     type=click.Choice(CHOICES),
@@ -185,8 +189,8 @@ def _place_options(command: Command) -> Command:
     """Add the options that say which branch, settings and stores are used."""
 
     @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to use.")
-    @click.option("--conf", multiple=True, metavar="K=V", help=_CONF_HELP)
-    @click.option("--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP)
+    @conf_option
+    @storage_option
     @functools.wraps(command)
     def wrapped(**rest: Any) -> Any:
         return command(**rest)

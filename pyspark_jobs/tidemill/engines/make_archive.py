@@ -17,7 +17,7 @@ from .session import pyspark_version, start_context
 from .spark import SparkEngine
 from .warmup import Warmup
 
-_FIRST_JAVA = 13
+FIRST_JAVA = 13
 """The first Java that can write an archive when it ends."""
 _SECONDS = 300
 
@@ -31,8 +31,8 @@ def make(path: Path | None = None) -> Path:
     """
     java = find_java(os.environ, pyspark_version())
     target = path or default_path(java)
-    if java.version < _FIRST_JAVA:
-        raise InvalidInput(f"make a class-data archive: found Java {java.version}, expected {_FIRST_JAVA} or newer")
+    if java.version < FIRST_JAVA:
+        raise InvalidInput(f"make a class-data archive: found Java {java.version}, expected {FIRST_JAVA} or newer")
     if target is None:
         raise InvalidInput("make a class-data archive: the cache folder is not writable", hint="give a path")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:

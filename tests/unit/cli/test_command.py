@@ -50,6 +50,7 @@ COMMANDS = (
     "tag",
     "untag",
     "verify",
+    "warm",
 )
 SECRET = "wJalrXUtnFEMI"
 TASKS = "--tasks expects `auto` or a whole number of at least 1, found"

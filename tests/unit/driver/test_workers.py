@@ -1,4 +1,4 @@
-"""What is checked before a plan if tasks run on other machines. The engine is the local one that says it is remote."""
+"""Checks before a plan if tasks run on other machines. The engine is the local one that says it is remote."""
 
 from __future__ import annotations
 

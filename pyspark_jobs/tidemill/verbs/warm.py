@@ -45,7 +45,7 @@ class Step:
 
 @dataclass
 class Warming:
-    """What is checked: this machine, and with `context` the stores of a pipeline.
+    """A check of this machine, and with `context` of the stores of a pipeline.
 
     - `engine`: `local` leaves Java and Spark out, `spark` requires them, `auto` uses them if PySpark is installed.
     - `again`: make the class-data archive even if there is one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
@@ -38,12 +39,20 @@ DAG = """
 from tidemill.airflow import tidemill_dags
 for name in ("shop", "idle"):
     tidemill_dags({reference!r}, root={root!r}, schedule="@daily", name=name, engine="local", sweep=False)
+tidemill_dags({example!r}, root={root!r}, schedule="@daily", name="customers", engine="local")
 """
+EXAMPLE = """
+import runpy
+p = runpy.run_path({path!r})["pipeline"]("cents", {folder!r})
+"""
+PICTURES = Path(__file__).resolve().parents[2] / "docs/pictures"
+WRITES = bool(os.environ.get("WRITE_PICTURES"))
+"""Whether the pictures of the documentation are taken again. Their bytes depend on the Chromium and its fonts."""
 
 
 @dataclass
 class Server:
-    """An API server with two pipelines, of which `shop` has run."""
+    """An API server with three pipelines, of which `shop` and `customers` have run."""
 
     port: int
     folder: Path
@@ -81,7 +90,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(airflow_home: Path, folder: Path) -> Iterator[Server]:
+def example(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> str:
+    """Return the pipeline of the report's pictures, which has run on some days, and waits for the last."""
+    made = tmp_path_factory.mktemp("customers")
+    source = PICTURES / "report/example.py"
+    (made / "customers.py").write_text(EXAMPLE.format(path=str(source), folder=str(made)))
+    runpy.run_path(str(source))["runs"](made, str(folder / "lake"), days=45 if WRITES else 5)
+    return f"{made}/customers.py:p"
+
+
+@pytest.fixture(scope="module")
+def server(airflow_home: Path, folder: Path, example: str) -> Iterator[Server]:
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 
@@ -92,12 +111,14 @@ def server(airflow_home: Path, folder: Path) -> Iterator[Server]:
     tm.open(load(reference), str(folder / "lake")).init()
     for old in (airflow_home / "dags").glob("*.py"):
         old.unlink()
-    (airflow_home / "dags/page_dag.py").write_text(DAG.format(reference=reference, root=str(folder / "lake")))
+    text = DAG.format(reference=reference, root=str(folder / "lake"), example=example)
+    (airflow_home / "dags/page_dag.py").write_text(text)
     DagBundlesManager().sync_bundles_to_db()
     bag = DagBag(dag_folder=str(airflow_home / "dags"), load_op_links=False)
     assert bag.import_errors == {}
     sync_bag_to_db(bag, "dags-folder", None)
-    assert bag.dags["shop"].test().state == "success"
+    for name in ("shop", "customers"):
+        assert bag.dags[name].test().state == "success"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
@@ -227,6 +248,28 @@ def test_each_dag_of_the_pipeline_has_a_tab_with_its_report(browser: Browser, se
     browser.open(f"http://127.0.0.1:{server.port}/dags/idle/plugin/tidemill-pipeline")
     browser.wait(f"{INSIDE}?.querySelector('[role=alert]')")
     assert "no run of `idle`" in browser.evaluate(f"{INSIDE}.querySelector('[role=alert]').textContent")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pictures_of_the_documentation(browser: Browser, server: Server, dark: bool) -> None:
+    word = "dark" if dark else "light"
+    browser.open(f"http://127.0.0.1:{server.port}/plugin/tidemill", height=420, dark=dark)
+    browser.wait(LISTED)
+    photograph(browser, f"airflow-pipelines-{word}")
+    browser.open(f"http://127.0.0.1:{server.port}/dags/customers/plugin/tidemill-pipeline", dark=dark)
+    browser.wait(f"{INSIDE}?.querySelectorAll('canvas').length >= 5")
+    uri = (server.folder / "lake/shop").as_uri()
+    found = f"[...{INSIDE}.querySelectorAll('*')].find((one) => one.childNodes[0]?.nodeValue === {json.dumps(uri)})"
+    browser.evaluate(f"{found}.textContent = 's3://lake/tidemill/shop'")  # a temporary folder says nothing to readers
+    photograph(browser, f"airflow-pipeline-{word}")
+
+
+def photograph(browser: Browser, name: str) -> None:
+    """Take a picture of the window. With `WRITE_PICTURES` it becomes one of the documentation."""
+    png = browser.picture()
+    assert png.startswith(b"\x89PNG") and len(png) > 20_000, "an empty page is smaller"
+    if WRITES:
+        (PICTURES / f"{name}.png").write_bytes(png)
 
 
 def test_the_dashboard_has_a_summary(browser: Browser, server: Server) -> None:

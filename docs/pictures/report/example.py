@@ -27,7 +27,7 @@ def example() -> Report:
     """Return the report of the example."""
     with tempfile.TemporaryDirectory() as folder, _inside(folder):
         Path("orders").mkdir()
-        r = tm.open(_pipeline("cents"), root="lake")
+        r = tm.open(pipeline("cents"), root="lake")
         r.init()
         for number in range(BEFORE_THE_REWIND):
             _arrive(number, rows_are_broken=number == 39)
@@ -40,10 +40,22 @@ def example() -> Report:
         for number in range(BEFORE_THE_REWIND, DAYS):
             _arrive(number)
             r.run(engine="local", batch_time=_ms(_time(number)))
-        fixed = tm.open(_pipeline("CASE WHEN refund THEN -cents ELSE cents END"), root="lake")
+        fixed = tm.open(pipeline("CASE WHEN refund THEN -cents ELSE cents END"), root="lake")
         fixed.replay(48, into="net-of-refunds", engine="local")
         found = r.report(keys=[("totals", "customer-07")])
     return _with_fixed_times(found)
+
+
+def runs(folder: Path, root: str, days: int) -> None:
+    """Run the pipeline once a day in `folder`. The orders of one more day wait."""
+    with _inside(str(folder)):
+        Path("orders").mkdir()
+        r = tm.open(pipeline("cents"), root=root)
+        r.init()
+        for number in range(days):
+            _arrive(number)
+            r.run(engine="local", batch_time=_ms(_time(number)))
+        _arrive(days)
 
 
 @contextlib.contextmanager
@@ -56,14 +68,15 @@ def _inside(folder: str):
         os.chdir(before)
 
 
-def _pipeline(amount: str) -> tm.Pipeline:
+def pipeline(amount: str, folder: str = ".") -> tm.Pipeline:
+    """Return the pipeline in a folder. `amount` says how an order counts."""
     p = tm.Pipeline("shop")
-    orders = p.read(tm.Files("orders", format="csv", schema=SCHEMA, mode="PERMISSIVE", maxFilesPerTrigger=1))
+    orders = p.read(tm.Files(f"{folder}/orders", format="csv", schema=SCHEMA, mode="PERMISSIVE", maxFilesPerTrigger=1))
     orders = orders.sql(f"SELECT *, {amount} AS net FROM rows").withWatermark("at", "6 hours", late="quarantine")
     totals = orders.groupBy("customer").agg(orders=tm.count(), total=tm.sum("net"), name="totals")
-    totals.write(tm.Parquet("customer-totals"))
+    totals.write(tm.Parquet(f"{folder}/customer-totals"))
     hours = orders.groupBy(tm.window("at", "1 day")).agg(orders=tm.count(), revenue=tm.sum("net"), name="daily")
-    hours.write(tm.Json("daily"))
+    hours.write(tm.Json(f"{folder}/daily"))
     return p
 
 

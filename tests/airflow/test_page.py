@@ -47,7 +47,7 @@ p = runpy.run_path({path!r})["pipeline"]("cents", {folder!r})
 """
 PICTURES = Path(__file__).resolve().parents[2] / "docs/pictures"
 WRITES = bool(os.environ.get("WRITE_PICTURES"))
-"""Whether the pictures of the documentation are taken again. Their bytes depend on the Chromium and its fonts."""
+"""Whether to write the pictures of the documentation again. Their bytes depend on the Chromium and its fonts."""
 
 
 @dataclass

@@ -23,7 +23,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _commands() -> Iterator[str]:
-    for name, command in tidemill.commands.items():
+    parent = click.Context(tidemill)
+    for name in tidemill.list_commands(parent):
+        command = tidemill.get_command(parent, name)
+        assert command is not None
         context = click.Context(command, info_name=f"tidemill {name}")
         pieces = command.collect_usage_pieces(context)
         yield f"### {name}\n\n```text\ntidemill {' '.join([name, *pieces])}\n```\n"

@@ -1,46 +1,47 @@
 """`tidemill`: the group of commands, and the exit status of a call. The other modules hold the commands.
 
-INVARIANT: every call ends with a status of `exits.Exit`, whatever happened.
+INVARIANT: every call ends with a status of `exits.Exit`, whatever happened. A call imports the module of its command
+only, because all of them take longer than many a run.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 
 import click
 
-from . import (
-    branch,
-    check,
-    compare,
-    correct,
-    demo,
-    forget,
-    log,
-    maintain,
-    migrate,
-    publish,
-    read,
-    replay,
-    report,
-    requeue,
-    rewind,
-    run,
-    tag,
-    verify,
-    warm,
-)
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
+
+RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
+CORRECTIONS = {
+    "rewind": "rewind", "replan": "correct", "skip": "correct", "requeue": "requeue", "reset": "correct",
+    "migrate": "migrate", "forget": "forget", "adopt": "correct",
+}  # fmt: skip
+NAMES = {"tag": "tag", "untag": "tag", "branch": "branch", "branches": "branch"}
+TRIES = {"replay": "replay", "promote": "replay"}
+READS = {"status": "read", "log": "log", **NAMES, "state": "read", "outputs": "read", "quarantine": "read"}
+COMPARES = {"diff": "compare", "changes": "compare", "history": "compare", "explain": "compare", "report": "report"}
+REST = {"check": "check", "maintain": "maintain", "verify": "verify", "warm": "warm", "demo": "demo"}
+MODULES = {**RUNS, **CORRECTIONS, **TRIES, **READS, **COMPARES, **REST}
+"""By command, in order of use: the module with a function of that name."""
 
 
 class Commands(click.Group):
     """A group that lists its commands in order of use, and suggests the nearest name for an unknown command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the order in which they were added."""
-        return list(self.commands)
+        """Return the names in the order of use."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return a command, or None if there is no such command."""
+        if cmd_name not in MODULES:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"{__package__}.{MODULES[cmd_name]}"), cmd_name)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -49,8 +50,8 @@ class Commands(click.Group):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from ..spelling import nearest
 
-            near = nearest(args[0], self.commands)
-            known = f"did you mean `{near}`?" if near else f"known: {', '.join(sorted(self.commands))}"
+            near = nearest(args[0], MODULES)
+            known = f"did you mean `{near}`?" if near else f"known: {', '.join(sorted(MODULES))}"
             ctx.fail(f"unknown command `{args[0]}`; {known}")
         return super().resolve_command(ctx, args)
 
@@ -64,26 +65,6 @@ def tidemill() -> None:
     code. Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do,
     4 fenced (another run is committing to this pipeline).
     """
-
-
-RUNS = (run.init, run.run, run.sweep, publish.publish)
-CORRECTIONS = (
-    rewind.rewind,
-    correct.replan,
-    correct.skip,
-    requeue.requeue,
-    correct.reset,
-    migrate.migrate,
-    forget.forget,
-    correct.adopt,
-)
-NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
-TRIES = (replay.replay, replay.promote)
-READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
-COMPARES = (compare.diff, compare.changes, compare.history, compare.explain, report.report)
-REST = (check.check, maintain.maintain, verify.verify, warm.warm, demo.demo)
-for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *COMPARES, *REST):
-    tidemill.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

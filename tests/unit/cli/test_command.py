@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from tidemill.cli import result_file
@@ -57,7 +58,7 @@ TASKS = "--tasks expects `auto` or a whole number of at least 1, found"
 
 
 def test_every_command_has_help(capsys):
-    assert sorted(tidemill.commands) == list(COMMANDS)
+    assert sorted(tidemill.list_commands(click.Context(tidemill))) == list(COMMANDS)
     assert main(["--help"]) == Exit.DONE
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in COMMANDS)

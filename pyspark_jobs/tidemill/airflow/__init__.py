@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .operators import TidemillMaintainOperator, TidemillRunOperator
     from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
     from .outcome import TidemillOutcomeOperator
-    from .remote import note_result, spark_job
+    from .remote import note_results, spark_job
     from .sensors import TidemillVersionSensor, TidemillWatermarkSensor
     from .streams import tidemill_dags_from
     from .sweeps import TidemillSweepOperator
@@ -65,7 +65,7 @@ __all__ = [
     "TidemillVersionSensor",
     "TidemillWatermarkSensor",
     "Watch",
-    "note_result",
+    "note_results",
     "sink_asset",
     "spark_job",
     "tidemill_dags",
@@ -100,7 +100,7 @@ _HOMES = {
     "TidemillVersionSensor": ".sensors",
     "TidemillWatermarkSensor": ".sensors",
     "Watch": ".options",
-    "note_result": ".remote",
+    "note_results": ".remote",
     "sink_asset": ".assets",
     "spark_job": ".remote",
     "tidemill_dags": ".dags",

@@ -109,11 +109,11 @@ def read_result(uri: str, options: Mapping[str, Any] | None = None) -> Event | N
     return read(uri, options)
 
 
-def newest_result(folder: str, options: Mapping[str, Any] | None = None) -> str | None:
-    """Return the result file of the last try below a folder, or None if there is none."""
-    from ..verbs.results import newest_result as newest
+def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
+    """Return the tries that have left a result file `NUMBER.json` in a folder, ascending."""
+    from ..verbs.results import results_in as found
 
-    return newest(folder, options)
+    return found(folder, options)
 
 
 def root_options(

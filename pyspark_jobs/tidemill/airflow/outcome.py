@@ -18,10 +18,10 @@ from ..submit import SparkJob
 from . import report
 from .checks import check_root, check_storage_options, default_name, is_absent
 from .command import Command, Event, Exit, Outcome, merged
-from .heads import Heads, newest_result, read_result, root_options
+from .heads import Heads, read_result, results_in, root_options
 from .hidden import hide, reveal
 from .operators import AnnouncingOperator
-from .remote import NOTE, folder_of
+from .remote import NOTE, folder_of, mapped
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -98,15 +98,18 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         return self._conclude(context, command, outcome_of(found))
 
     def _place(self, context: Context) -> str | None:
-        """Return where the last try of the job leaves its result, or None if no try has left one."""
+        """Return the result that the last try of the job has left, or None if it has left none."""
         if not is_absent(self.result):
             return self.result
         ti, task_id = context["ti"], self._job_task()
-        noted = ti.xcom_pull(task_ids=task_id, key=NOTE, map_indexes=_mapped(ti.map_index))
-        if isinstance(noted, str):
-            return noted
-        folder = self.render_template(folder_of(str(self.job_result), task_id), context)
-        return newest_result(folder, self._options())
+        noted = ti.xcom_pull(task_ids=task_id, key=NOTE, map_indexes=mapped(ti.map_index))
+        before = noted.get("before", ()) if isinstance(noted, Mapping) else ()
+        folder = self._folder(context, task_id)
+        new = [number for number in results_in(folder, self._options()) if number not in before]
+        return f"{folder}{new[-1]}.json" if new else None
+
+    def _folder(self, context: Context, task_id: str) -> str:
+        return str(self.render_template(folder_of(str(self.job_result), task_id), context))
 
     def _job_task(self) -> str:
         before = sorted(self.upstream_task_ids)
@@ -126,8 +129,8 @@ class TidemillOutcomeOperator(AnnouncingOperator):
     def _missing(self, context: Context, place: str | None) -> str:
         """Return the message for a job without a result, with what the commits tell of it."""
         task_id = self.job_task_id if not is_absent(self.result) else self._job_task()
-        where = f" at `{place}`" if place else ""
-        lines = [f"the job of `{self.pipeline}` left no result{where}: it did not start, was killed, or still runs"]
+        where = f"at `{place}`" if place or task_id is None else f"in `{self._folder(context, task_id)}`"
+        lines = [f"the job of `{self.pipeline}` left no result {where}: it did not start, was killed, or still runs"]
         if task_id is not None:
             lines.append(self._by_commits(context, task_id))
         return "\n".join(
@@ -146,10 +149,6 @@ class TidemillOutcomeOperator(AnnouncingOperator):
             return f"its commits cannot be read: {error.message}"
         made = f"committed {versions_of(versions)}" if versions else "committed nothing"
         return f"by the commits of the repository, task `{task_id}` has {made} in this DAG run"
-
-
-def _mapped(map_index: int | None) -> int | None:
-    return None if map_index is None or map_index < 0 else map_index
 
 
 def outcome_of(found: Event) -> Outcome:

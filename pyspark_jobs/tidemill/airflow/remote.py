@@ -15,12 +15,13 @@ from ..errors import InvalidInput
 from ..secret_names import is_secret
 from ..submit import STORAGE_ENVIRONMENT, SparkJob, submit_args
 from .checks import check_mapping, check_pipeline, check_root, check_storage_options, is_template
+from .heads import results_in, root_options
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-NOTE = "tidemill_result"
-"""The XCom in which a job's task names the result file of its try."""
+NOTE = "tidemill_results"
+"""The XCom in which a try of a job's task notes which results were there when it began."""
 RESULTS = "_results"
 """The folder of results below the root. No pipeline can have this name."""
 _TASK = "{{ ti.task_id }}"
@@ -80,17 +81,33 @@ def spark_job(
     return job
 
 
-def note_result(job: SparkJob) -> Callable[[Context], None]:
-    """Return a callback for `on_execute_callback` of a job's operator, which notes the result file of each try.
+def note_results(
+    job: SparkJob,
+    *,
+    env: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Callable[[Context], None]:
+    """Return a callback for `on_execute_callback` of a job's operator. It notes which results are there at its start.
 
-    Without it, a last try that leaves no result is taken for the one before it.
+    So a last try without a result is not taken for the one before it. A try that resumes the job of an earlier one, as
+    some operators do, has the result of that job. `env`, `storage_options`: as in `TidemillOutcomeOperator`.
     """
 
     def note(context: Context) -> None:
-        place = context["task"].render_template(job.result, context)
-        context["ti"].xcom_push(key=NOTE, value=place)
+        ti = context["ti"]
+        noted = ti.xcom_pull(task_ids=ti.task_id, key=NOTE, map_indexes=mapped(ti.map_index))
+        if isinstance(noted, Mapping) and noted.get("try_number") == ti.try_number:
+            return  # the try goes on after it was deferred
+        folder = context["task"].render_template(folder_of(str(job.result), ti.task_id), context)
+        before = results_in(folder, root_options(storage_options, env))
+        ti.xcom_push(key=NOTE, value={"try_number": ti.try_number, "before": before})
 
     return note
+
+
+def mapped(map_index: int | None) -> int | None:
+    """Return the index of a mapped task, or None for a task that is not mapped."""
+    return None if map_index is None or map_index < 0 else map_index
 
 
 def folder_of(result: str, task_id: str) -> str:

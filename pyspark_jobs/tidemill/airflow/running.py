@@ -17,7 +17,7 @@ from ..submit import SparkJob
 from .checks import is_template, locate
 from .operators import TidemillRunOperator
 from .options import Run
-from .remote import note_result, spark_job
+from .remote import note_results, spark_job
 
 
 def run_task(name: str, watched: str | None, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
@@ -57,7 +57,10 @@ def remote_tasks(
         **options,
     )
     before = _operator(run.run_with, job)
-    before.on_execute_callback = [*before.on_execute_callback, note_result(job)]
+    before.on_execute_callback = [
+        *before.on_execute_callback,
+        note_results(job, **{key: arguments[key] for key in ("env", "storage_options") if key in arguments}),
+    ]
     ours = ("pipeline", "root", "branch", "env", "storage_options", "rows_in_exceptions")
     behind: dict[str, Any] = {
         "task_id": "run",

@@ -40,12 +40,11 @@ def read_result(uri: str, options: Mapping[str, Any] | None = None) -> dict[str,
     return found
 
 
-def newest_result(folder: str, options: Mapping[str, Any] | None = None) -> str | None:
-    """Return the result file of the last try below a folder, by the numbers in the names, or None without any."""
+def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
+    """Return the tries that have left a result file `NUMBER.json` in a folder, ascending."""
     place = _as_uri(folder).rstrip("/")
     store = open_store(place, _options(place, options))
-    tries = [int(found[1]) for entry in store.list("") if (found := _OF_TRY.fullmatch(entry.name)) is not None]
-    return f"{place}/{max(tries)}.json" if tries else None
+    return sorted(int(found[1]) for entry in store.list("") if (found := _OF_TRY.fullmatch(entry.name)) is not None)
 
 
 def _as_uri(place: str) -> str:

@@ -100,7 +100,7 @@ def resolve(
 
 
 def check_keys(conf: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` for a key that is none of Tidemill's. Values are not checked: they may be templates."""
+    """Raise `InvalidInput` for a key that Tidemill does not have. Values are not checked: they may be templates."""
     for key in conf:
         _own_name(str(key), "")
 

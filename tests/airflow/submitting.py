@@ -28,7 +28,7 @@ class EndedTrigger(BaseTrigger):
         self.folder = folder
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "tests.airflow.submitting.EndedTrigger", {"folder": self.folder}
+        return f"{__name__}.EndedTrigger", {"folder": self.folder}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         while not Path(self.folder, "status").exists():

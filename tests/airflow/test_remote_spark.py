@@ -6,9 +6,12 @@ The operator defers while the job runs. State and outputs equal those of the loc
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +114,7 @@ def check_pair(tasks: dict[str, Any], repository: tm.Repository, versions: list[
     assert named["dag_run_id"] == tasks["run"].run_id
 
 
-def test_pair_runs_on_a_cluster_by_spark_submit(
+def test_pair_runs_on_a_cluster_by_spark_submit_and_survives_a_lost_worker(
     cluster: SparkCluster, local: dict[str, pa.Table], parse: Callable[..., Any], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -119,9 +122,63 @@ def test_pair_runs_on_a_cluster_by_spark_submit(
     loaded(reference, tmp_path / "root").init()
     command = f"submit_command(program={spark_cluster.SUBMIT!r})"
     environment = without_airflow(cluster.driver_environment)
-    first = run_dag(parse, tmp_path, reference, command, environment, cluster.conf)
     repository = loaded(reference, tmp_path / "root")
+    with lost_worker(cluster, lambda: repository.head is not None):
+        first = run_dag(parse, tmp_path, reference, command, environment, cluster.conf)
     check_pair(first, repository, [0, 1], capsys.readouterr().out)
+    repository.run(engine="local")
+    same_result.same(results(repository), local)
+
+
+@contextmanager
+def lost_worker(cluster: SparkCluster, when: Callable[[], bool]) -> Iterator[None]:
+    """Kill a worker with its executor as soon as `when()` holds, and start another one at the end."""
+    is_over = threading.Event()
+
+    def kill() -> None:
+        while not when():
+            if is_over.wait(0.02):
+                return
+        cluster.kill_worker(0)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        killer.join()
+        assert cluster.workers[0].process.poll() is not None
+        cluster.workers.pop(0)
+        cluster.add_worker()
+        cluster.wait_for_workers(2)
+
+
+def test_two_drivers_at_once_make_the_bits_of_one(
+    cluster: SparkCluster, local: dict[str, pa.Table], tmp_path: Path
+) -> None:
+    reference = write_pipeline(tmp_path)
+    loaded(reference, tmp_path / "root").init()
+    conf = {**CONF, **cluster.conf, "spark.cores.max": "1"}
+    drivers = {}
+    for name in ("one", "two"):
+        result = tmp_path / f"{name}.json"
+        job = tm.submit_args(reference, tmp_path / "root", conf=conf, result=result)
+        command = job.submit_command(program=spark_cluster.SUBMIT)
+        environment = cluster.driver_environment
+        with (tmp_path / f"{name}.log").open("wb") as log:
+            drivers[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        statuses = {name: driver.wait(150) for name, driver in drivers.items()}
+    finally:
+        for driver in drivers.values():
+            driver.kill()
+    ended = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in drivers}
+    for name, end in ended.items():
+        assert (statuses[name], end["event"]) == (0, "result") or end.get("kind") == "Fenced", end
+    own = sorted(version for end in ended.values() for version in end["versions"])
+    repository = loaded(reference, tmp_path / "root")
+    assert own == [one.version for one in repository.commits()]
     repository.run(engine="local")
     same_result.same(results(repository), local)
 
@@ -142,7 +199,7 @@ def test_pair_runs_on_a_connect_server(
     same_result.same(results(repository), local)
 
 
-DAYS = 16
+DAYS = 10
 DRIVER = {"spark.driver.memory": "512m", "spark.pyspark.python": sys.executable}
 
 

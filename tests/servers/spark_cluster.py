@@ -69,6 +69,7 @@ class SparkCluster:
         self._java = str(home_for_spark(find_java(os.environ, pyspark.__version__)))
         self._port, self._page = _free_port(), _free_port()
         self.workers: list[Worker] = []
+        self._started = 0
         try:
             self._master = self._start(
                 "Master", self._folder, "--port", str(self._port), "--webui-port", str(self._page)
@@ -103,7 +104,8 @@ class SparkCluster:
         }
 
     def add_worker(self) -> Worker:
-        folder = self._folder / f"worker-{len(self.workers)}"
+        self._started += 1
+        folder = self._folder / f"worker-{self._started}"
         folder.mkdir()
         options = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--webui-port", "0", self.url)
         worker = Worker(self._start("worker.Worker", folder, *options), folder)

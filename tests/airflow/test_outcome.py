@@ -291,3 +291,30 @@ def test_two_tasks_before_need_the_name_of_the_job(
     (ti,) = [ti for ti in ran.get_task_instances() if ti.task_id == "run"]
     assert (ti.state, ti.try_number) == ("failed", 1)
     assert "task `run` follows 2 tasks, expected the one that runs the job" in capsys.readouterr().out
+
+
+def test_skipped_job_skips_its_outcome(parse: Callable[..., Any], tmp_path: Path) -> None:
+    text = OWN.format(root=str(tmp_path), places="[]", said="", more="").replace(
+        "        for place in []:", "        from airflow.sdk.exceptions import AirflowSkipException\n"
+        "        raise AirflowSkipException('no data')\n        for place in []:"
+    )  # fmt: skip
+    ran = parse(text).dags["own"].test()
+    assert {ti.task_id: str(ti.state) for ti in ran.get_task_instances()} == {"submit": "skipped", "run": "skipped"}
+
+
+MAPPED = OWN.replace(
+    'Job(job=job, task_id="submit") >> TidemillOutcomeOperator(task_id="run", job=job, {more})',
+    """jobs = Job.partial(task_id="submit", job=job).expand(doc=["a", "b"])
+    jobs >> TidemillOutcomeOperator.partial(task_id="run", job=job, job_task_id="submit").expand(doc=["a", "b"])""",
+)
+
+
+def test_mapped_jobs_have_results_of_their_own(parse: Callable[..., Any], tmp_path: Path) -> None:
+    place = 'self.result.removeprefix("file://")'
+    bag = parse(MAPPED.format(root=str(tmp_path), places=f"[{place}]", said=json.dumps(DONE)))
+    assert bag.import_errors == {}
+    ran = bag.dags["own"].test()
+    states = {(ti.task_id, ti.map_index): str(ti.state) for ti in ran.get_task_instances()}
+    assert states == {(name, index): "success" for name in ("submit", "run") for index in (0, 1)}
+    places = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*.json"))
+    assert [one.split("/")[-3:] for one in places] == [["submit", "0", "1.json"], ["submit", "1", "1.json"]]

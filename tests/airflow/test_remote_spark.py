@@ -6,7 +6,6 @@ The operator defers while the job runs. State and outputs equal those of the loc
 from __future__ import annotations
 
 import importlib.util
-import json
 import subprocess
 import sys
 import threading
@@ -21,8 +20,10 @@ import pytest
 import tidemill as tm
 from tests.model import retail, same_result
 from tests.servers import spark_cluster
+from tests.servers.s3 import S3Server
 from tests.servers.spark_cluster import SparkCluster
 from tests.servers.spark_connect import SparkConnectServer
+from tidemill.verbs.results import read_result
 
 SOURCE = Path(same_result.__file__).read_text()
 CONF = {"tidemill.block_rows": same_result.BLOCK_ROWS}
@@ -60,14 +61,14 @@ def write_pipeline(place: Path) -> str:
     return f"{place / 'same.py'}:p"
 
 
-def loaded(reference: str, root: Path) -> tm.Repository:
+def loaded(reference: str, root: Path | str, storage_options: dict[str, dict[str, str]] | None = None) -> tm.Repository:
     """Open a repository with the code of a file, which is loaded afresh."""
     file, _, name = reference.rpartition(":")
     spec = importlib.util.spec_from_file_location(f"loaded_{abs(hash(file))}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return tm.open(getattr(module, name), str(root), conf=CONF)
+    return tm.open(getattr(module, name), str(root), conf=CONF, storage_options=storage_options)
 
 
 def results(repository: tm.Repository) -> dict[str, pa.Table]:
@@ -154,18 +155,20 @@ def lost_worker(cluster: SparkCluster, when: Callable[[], bool]) -> Iterator[Non
         cluster.wait_for_workers(2)
 
 
-def test_two_drivers_at_once_make_the_bits_of_one(
-    cluster: SparkCluster, local: dict[str, pa.Table], tmp_path: Path
+def test_two_drivers_at_once_on_a_store_make_the_bits_of_one(
+    cluster: SparkCluster, local: dict[str, pa.Table], tmp_path: Path, s3_server: S3Server
 ) -> None:
-    reference = write_pipeline(tmp_path)
-    loaded(reference, tmp_path / "root").init()
+    """Root and results are on S3. The keys are in the environment of spark-submit, and travel with the tasks."""
+    reference, root, options = write_pipeline(tmp_path), s3_server.new_root(), {"root": s3_server.options}
+    loaded(reference, root, options).init()
     conf = {**CONF, **cluster.conf, "spark.cores.max": "1"}
     drivers = {}
     for name in ("one", "two"):
-        result = tmp_path / f"{name}.json"
-        job = tm.submit_args(reference, tmp_path / "root", conf=conf, result=result)
+        result = f"{root}/_results/{name}.json"
+        job = tm.submit_args(reference, root, conf=conf, result=result, storage_options=options)
         command = job.submit_command(program=spark_cluster.SUBMIT)
-        environment = cluster.driver_environment
+        assert not any(s3_server.options["aws_secret_access_key"] == part.rpartition("=")[2] for part in command)
+        environment = {**cluster.driver_environment, **job.environment}
         with (tmp_path / f"{name}.log").open("wb") as log:
             drivers[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
@@ -173,11 +176,12 @@ def test_two_drivers_at_once_make_the_bits_of_one(
     finally:
         for driver in drivers.values():
             driver.kill()
-    ended = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in drivers}
+    ended = {name: read_result(f"{root}/_results/{name}.json", s3_server.options) or {} for name in drivers}
     for name, end in ended.items():
-        assert (statuses[name], end["event"]) == (0, "result") or end.get("kind") == "Fenced", end
+        logged = (tmp_path / f"{name}.log").read_text(errors="replace")[-3000:]
+        assert (statuses[name], end.get("event")) == (0, "result") or end.get("kind") == "Fenced", logged
     own = sorted(version for end in ended.values() for version in end["versions"])
-    repository = loaded(reference, tmp_path / "root")
+    repository = loaded(reference, root, options)
     assert own == [one.version for one in repository.commits()]
     repository.run(engine="local")
     same_result.same(results(repository), local)

@@ -56,7 +56,7 @@ def test_run_with_makes_a_pair_in_the_cadence_alone(parse: Parse, airflow_home: 
         "--root=s3://lake/tidemill", "--branch=main", "--max-batches={{ params.max_batches }}",
         "--time-budget={{ params.time_budget }}",
         "--result-file=s3://lake/tidemill/_results/{{ dag.dag_id }}/{{ run_id }}/{{ ti.task_id }}/"
-        "{{ '' if ti.map_index < 0 else '%d/' % ti.map_index }}{{ ti.try_number }}.json",
+        "{{ '' if ti.map_index is none or ti.map_index < 0 else '%d/' % ti.map_index }}{{ ti.try_number }}.json",
         "--conf", "tidemill.block_rows=7", "--storage-option=root.region_name=x", "--",
         f"{airflow_home}/dags/pipelines/retail.py:p",
     ]  # fmt: skip
@@ -125,6 +125,8 @@ def test_spark_job_refuses_literal_secrets() -> None:
     with pytest.raises(InvalidInput, match="storage_options has options that look like secrets"):
         spark_job(*place, storage_options={"root": {"aws_secret_access_key": "hush"}})
     assert "X_TOKEN" in spark_job(*place, env={"X_TOKEN": "{{ conn.lake.password }}"}).environment
+    with pytest.raises(InvalidInput, match="results `data` is relative"):
+        spark_job(*place, results="data")
     with pytest.raises(InvalidInput, match="root `data` is relative"):
         spark_job("retail:p", "data")
 

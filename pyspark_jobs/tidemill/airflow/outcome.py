@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.log import mask_secret
 
 from ..counts import versions_of
@@ -21,7 +21,7 @@ from .command import Command, Event, Exit, Outcome, merged
 from .heads import Heads, read_result, results_in, root_options
 from .hidden import hide, reveal
 from .operators import AnnouncingOperator
-from .remote import NOTE, folder_of, mapped
+from .remote import NOTE, TRY, folder_of, mapped
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,7 +40,8 @@ class TidemillOutcomeOperator(AnnouncingOperator):
     - `env`, `storage_options`: credentials of this task, to read the result: the section `root`, and variables of AWS.
     - `rows_in_exceptions`: as in `Launch`.
 
-    It runs when the job has ended, also badly (`trigger_rule` is `all_done`). An error in the result fails the task
+    It runs when the job has ended, also badly (`trigger_rule` is `all_done`). If the job's task was skipped and left no
+    result, it is skipped too. An error in the result fails the task
     without a retry, because the result stays as it is; clear the job's task to run again. A store that is away, and a
     result that is missing, are retried. The XCom is that of `TidemillRunOperator`.
     """
@@ -75,8 +76,10 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         self.root = root or (job.root if job else "")
         self.branch = branch or (job.branch if job else "main")
         self.job_task_id = job_task_id
-        self.result = result
-        self.job_result = job.result if job else None
+        place = job.result if job else None
+        is_by_try = place is not None and TRY in place
+        self.result = result or (None if is_by_try else place)
+        self.job_result = place
         self.name = name
         self.env = hide(env)
         self.storage_options = hide(storage_options)
@@ -93,6 +96,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         except TidemillError as error:
             raise AirflowFailException(str(error)) from error
         if found is None:
+            self._skip_if_skipped(context)
             raise AirflowException(self._missing(context, place))
         self.log.info("tidemill: the result is `%s`", place)
         return self._conclude(context, command, outcome_of(found))
@@ -107,6 +111,16 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         folder = self._folder(context, task_id)
         new = [number for number in results_in(folder, self._options()) if number not in before]
         return f"{folder}{new[-1]}.json" if new else None
+
+    def _skip_if_skipped(self, context: Context) -> None:
+        """Skip this task if that of the job was skipped, so that there is no job."""
+        ti, task_id = context["ti"], self._job_task() if is_absent(self.result) else self.job_task_id
+        if task_id is None:
+            return
+        run, index = context["dag_run"], mapped(ti.map_index)
+        states = ti.get_task_states(dag_id=run.dag_id, task_ids=[task_id], run_ids=[run.run_id]).get(run.run_id, {})
+        if states.get(task_id if index is None else f"{task_id}_{index}") == "skipped":
+            raise AirflowSkipException(f"task `{task_id}`, which runs the job, was skipped")
 
     def _folder(self, context: Context, task_id: str) -> str:
         return str(self.render_template(folder_of(str(self.job_result), task_id), context))

@@ -24,13 +24,15 @@ NOTE = "tidemill_results"
 """The XCom in which a try of a job's task notes which results were there when it began."""
 RESULTS = "_results"
 """The folder of results below the root. No pipeline can have this name."""
+TRY = "{{ ti.try_number }}"
+"""The number of a try, as a template. It is in the name of a job's result file."""
 _TASK = "{{ ti.task_id }}"
-_FILE = "{{ '' if ti.map_index < 0 else '%d/' % ti.map_index }}{{ ti.try_number }}.json"
+_FILE = "{{ '' if ti.map_index is none or ti.map_index < 0 else '%d/' % ti.map_index }}" + TRY + ".json"
 _CONTEXT: Mapping[str, str] = {
     "AIRFLOW_CTX_DAG_ID": "{{ dag.dag_id }}",
     "AIRFLOW_CTX_TASK_ID": _TASK,
     "AIRFLOW_CTX_DAG_RUN_ID": "{{ run_id }}",
-    "AIRFLOW_CTX_TRY_NUMBER": "{{ ti.try_number }}",
+    "AIRFLOW_CTX_TRY_NUMBER": TRY,
     "AIRFLOW_CTX_LOGICAL_DATE": "{{ dag_run.logical_date.isoformat() if dag_run.logical_date else '' }}",
 }
 
@@ -70,7 +72,7 @@ def spark_job(
     for name, value in (env or {}).items():
         if is_secret(str(name)) and not is_template(value):
             raise _literal(f"env has the variable `{name}`")
-    folder = _folder(os.fspath(results or f"{os.fspath(place).rstrip('/')}/{RESULTS}"))
+    folder = _folder(f"{os.fspath(place).rstrip('/')}/{RESULTS}" if results is None else os.fspath(results))
     job = submit_args(
         pipeline, place, branch=branch, application=application, conf=conf, env={**_CONTEXT, **(env or {})},
         storage_options=storage_options, result=f"{folder}/{{{{ dag.dag_id }}}}/{{{{ run_id }}}}/{_TASK}/{_FILE}",
@@ -112,11 +114,13 @@ def mapped(map_index: int | None) -> int | None:
 
 def folder_of(result: str, task_id: str) -> str:
     """Return the folder of the result files of a task, as a template, of the file that a job has."""
-    return result.rpartition("{{ ti.try_number }}")[0].replace(_TASK, task_id)
+    return result.rpartition(TRY)[0].replace(_TASK, task_id)
 
 
 def _folder(place: str) -> str:
     """Return a folder as a URI, because a store makes missing folders and a plain path does not."""
+    if "://" not in place and not is_template(place) and not os.path.isabs(place):
+        raise InvalidInput(f"results `{place}` is relative: expected a URI (`s3://bucket/prefix`) or an absolute path")
     return place.rstrip("/") if "://" in place or is_template(place) else f"file://{quote(place.rstrip('/'))}"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import InvalidInput
 from ..names import ENGINES, check_name
 from ..spelling import unknown
+from ..submit import SparkJob
 from .checks import check_engine, check_limit, check_mapping, check_pipeline, check_storage_options, seconds_of
 
 DEFAULT_MAINTAIN = "23 3 * * *"
@@ -86,7 +87,7 @@ class Run:
 
     max_batches: str | int | None = None
     time_budget: str | float | None = None
-    run_with: Callable[[Any], Any] | str | None = None
+    run_with: Callable[[SparkJob], Any] | str | None = None
     pipeline: str | None = None
     application: str | None = None
     results: str | None = None

@@ -56,7 +56,7 @@ def test_run_with_makes_a_pair_in_the_cadence_alone(parse: Parse, airflow_home: 
         "--root=s3://lake/tidemill", "--branch=main", "--max-batches={{ params.max_batches }}",
         "--time-budget={{ params.time_budget }}",
         "--result-file=s3://lake/tidemill/_results/{{ dag.dag_id }}/{{ run_id }}/{{ ti.task_id }}/"
-        "{{ '' if ti.map_index is none or ti.map_index < 0 else '%d/' % ti.map_index }}{{ ti.try_number }}.json",
+        "{{ '%d/' % ti.map_index if ti.map_index is integer and ti.map_index >= 0 else '' }}{{ ti.try_number }}.json",
         "--conf", "tidemill.block_rows=7", "--storage-option=root.region_name=x", "--",
         f"{airflow_home}/dags/pipelines/retail.py:p",
     ]  # fmt: skip

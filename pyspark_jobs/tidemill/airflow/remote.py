@@ -27,7 +27,7 @@ RESULTS = "_results"
 TRY = "{{ ti.try_number }}"
 """The number of a try, as a template. It is in the name of a job's result file."""
 _TASK = "{{ ti.task_id }}"
-_FILE = "{{ '' if ti.map_index is none or ti.map_index < 0 else '%d/' % ti.map_index }}" + TRY + ".json"
+_FILE = "{{ '%d/' % ti.map_index if ti.map_index is integer and ti.map_index >= 0 else '' }}" + TRY + ".json"
 _CONTEXT: Mapping[str, str] = {
     "AIRFLOW_CTX_DAG_ID": "{{ dag.dag_id }}",
     "AIRFLOW_CTX_TASK_ID": _TASK,

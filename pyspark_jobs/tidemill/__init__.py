@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .sources.rows import Rows
     from .standalone.state_map import StateMap
     from .standalone.state_store import StateStore
+    from .submit import SparkJob, submit_args
 
 _HOME = {
     "BatchProgress": "protocol.progress",
@@ -72,6 +73,7 @@ _HOME = {
     "Repository": "repository",
     "Row": "rows",
     "Rows": "sources.rows",
+    "SparkJob": "submit",
     "StateMap": "standalone.state_map",
     "StateNotSet": "errors",
     "StateSpec": "operators.map_with_state",
@@ -96,6 +98,7 @@ _HOME = {
     "read": "reader",
     "session_window": "operators.session_window",
     "stddev": "operators.functions",
+    "submit_args": "submit",
     "sum": "operators.functions",
     "var": "operators.functions",
     "window": "operators.window",
@@ -118,6 +121,7 @@ __all__ = [
     "Repository",
     "Row",
     "Rows",
+    "SparkJob",
     "StateMap",
     "StateNotSet",
     "StateSpec",
@@ -142,6 +146,7 @@ __all__ = [
     "read",
     "session_window",
     "stddev",
+    "submit_args",
     "sum",
     "testing",
     "var",

@@ -102,6 +102,12 @@ def resolve(
     return Settings(**own), spark
 
 
+def check_keys(conf: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for a key that Tidemill does not have. Values are not checked: they may be templates."""
+    for key in conf:
+        _own_name(str(key), "")
+
+
 _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows"}
 _TEXTS = {"disk_cache_folder", "shared_folders"}

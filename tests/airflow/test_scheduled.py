@@ -121,6 +121,26 @@ rows = p.read(tm.Files(str(Path(__file__).parent / "in"), format="csv", header=T
 rows.groupBy("k").agg(n=tm.count(), name="n").write(tm.Json(str(Path(__file__).parent / "out")))
 """
 
+DISTANT = """
+import os, sys
+from dataclasses import replace
+from tests.airflow.submitting import SubmitOperator
+from tidemill.airflow import Run, tidemill_dags
+
+def submit(job):
+    wait = 'while [ ! -e "$0" ]; do sleep 0.1; done; exec "$@"'
+    command = replace(job, arguments=["--engine=local", *job.arguments]).python_command(sys.executable)
+    environment = {{"PATH": os.environ["PATH"], "PYTHONPATH": os.environ["PYTHONPATH"], **job.environment}}
+    return SubmitOperator(
+        task_id="submit", command=["bash", "-c", wait, {root!r} + "/gate", *command], environment=environment
+    )
+
+tidemill_dags(
+    {reference!r}, root={root!r}, schedule=None, run=Run(run_with=submit), sweep=False, maintain=False, replay=False,
+    correct=False, dag_args={{"default_args": {{"retries": 0}}}},
+)
+"""
+
 
 class Servers:
     """API server, scheduler and DAG processor on 127.0.0.1, and the calls that these tests need."""
@@ -214,7 +234,7 @@ class Servers:
                 health[name]["status"] == "healthy"
                 for name in ("scheduler", "dag_processor", "metadatabase", "triggerer")
             )
-            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 8
+            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 9
         except OSError:
             return False
 
@@ -256,16 +276,19 @@ def servers(
     (home / "silent.py").write_text(SILENT)
     (home / "arrivals.py").write_text(ARRIVALS)
     (home / "arrive").mkdir()
+    (home / "distant.py").write_text(ARRIVALS.replace("arrivals", "distant").replace("arrive", "in"))
     for name, engine, dag in (
         ("hold", "spark", HOLD),
         ("words", "local", HOLD),
         ("silent", "local", SWEEP),
         ("arrivals", "local", WATCH),
+        ("distant", "local", DISTANT),
     ):
         reference, root = f"{home}/{name}.py:p", f"{home}/root"
         (home / "dags" / f"{name}_dag.py").write_text(dag.format(reference=reference, root=root, engine=engine))
         subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
     servers = Servers(home, airflow_settings(home))
+    servers.env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(tm.__file__).parents[1])])
     migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
     subprocess.run(migrate, env={**os.environ, **servers.env}, check=True, capture_output=True)
     try:
@@ -450,3 +473,16 @@ def test_new_files_start_one_run_and_another_triggerer_goes_on(servers: Servers,
     announced = [one["extra"]["payload"]["files"] for one in events if one["uri"] == "tidemill://arrivals/_new-files"]
     assert announced == [1, 1, 1], "it knows what the first one announced"
     assert watchers() == [watcher], "a parse of the DAG file leaves the trigger as it is"
+
+
+def test_job_on_another_machine_holds_no_slot_while_it_runs(servers: Servers, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    task = servers.start_run("distant", "first", {})
+    submit = task.removesuffix("run") + "submit"
+    wait_for(lambda: servers.state(submit)[0] == "deferred", "the task that has started the job is deferred")
+    (servers.home / "root/gate").touch()
+    wait_for(lambda: servers.state(task)[0] in ("success", "failed"), "the result is applied")
+    assert (servers.state(submit)[0], servers.state(task)[0]) == ("success", "success")
+    assert "tidemill: committed version 0 (head 0)" in servers.log("distant", "first", 1)
+    commit = tm.open(load(f"{servers.home}/distant.py:p"), f"{servers.home}/root").commit(0)
+    assert (commit.airflow["dag_id"], commit.airflow["task_id"]) == ("distant", "submit")

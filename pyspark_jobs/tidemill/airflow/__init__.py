@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .new_files import NewFilesTrigger
     from .operators import TidemillMaintainOperator, TidemillRunOperator
     from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
+    from .outcome import TidemillOutcomeOperator
+    from .remote import note_results, spark_job
     from .sensors import TidemillVersionSensor, TidemillWatermarkSensor
     from .streams import tidemill_dags_from
     from .sweeps import TidemillSweepOperator
@@ -50,6 +52,7 @@ __all__ = [
     "TidemillDiffOperator",
     "TidemillFreshnessOperator",
     "TidemillMaintainOperator",
+    "TidemillOutcomeOperator",
     "TidemillPromoteOperator",
     "TidemillReplanOperator",
     "TidemillReplayOperator",
@@ -62,7 +65,9 @@ __all__ = [
     "TidemillVersionSensor",
     "TidemillWatermarkSensor",
     "Watch",
+    "note_results",
     "sink_asset",
+    "spark_job",
     "tidemill_dags",
     "tidemill_dags_from",
 ]
@@ -84,6 +89,7 @@ _HOMES = {
     "TidemillPromoteOperator": ".branching",
     "TidemillReplayOperator": ".branching",
     "TidemillMaintainOperator": ".operators",
+    "TidemillOutcomeOperator": ".outcome",
     "TidemillReplanOperator": ".corrections",
     "TidemillResetOperator": ".corrections",
     "TidemillRewindOperator": ".corrections",
@@ -94,7 +100,9 @@ _HOMES = {
     "TidemillVersionSensor": ".sensors",
     "TidemillWatermarkSensor": ".sensors",
     "Watch": ".options",
+    "note_results": ".remote",
     "sink_asset": ".assets",
+    "spark_job": ".remote",
     "tidemill_dags": ".dags",
     "tidemill_dags_from": ".streams",
 }

@@ -25,10 +25,11 @@ from .checks import check_engine, check_mapping, check_pipeline, check_root, def
 from .correcting import correct_fields, correct_tasks
 from .form import Form
 from .freshness import TidemillFreshnessOperator
-from .operators import TidemillMaintainOperator, TidemillRunOperator
+from .operators import TidemillMaintainOperator
 from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch, as_arguments
 from .page import page
 from .replaying import replay_fields, replay_tasks
+from .running import remote_tasks, run_task
 from .sweeps import TidemillSweepOperator
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def tidemill_dags(
     - `name`: default: the stem of the file, or the last part of the module, of `pipeline`.
     - `branch`: the branch to commit to, which must exist.
     - `engine`: "auto", "spark", or "local", which needs no Java. "auto" chooses for each batch.
-    - `run`: limits of a run, as `Run(max_batches=…, time_budget=…)`.
+    - `run`: limits of a run, and an operator that runs it elsewhere, as `Run(max_batches=…, run_with=…)`.
     - `watch`: True or `Watch(poll=…, …)`: new files start a run of `NAME` within half a minute, beside `schedule`.
     - `sweep`: True (at each deadline), False (no sweep DAG), `Sweep(schedule=…, wait=…)`, or a schedule, at which
       sweeps run without waiting for deadlines.
@@ -172,25 +173,26 @@ class _Pipeline:
     others: Mapping[str, bool]
     """Whether there are the DAGs `NAME__replay` and `NAME__correct`."""
 
-    def cadence(self, schedule: ScheduleArg, engine: str | None, limits: Run, watch: Watch | None) -> DAG:
-        form = Form()
+    def cadence(self, schedule: ScheduleArg, engine: str | None, run: Run, watch: Watch | None) -> DAG:
+        form, is_local = Form(), run.run_with is None
         options = {
-            "engine": form.engine(engine),
-            "max_batches": form.whole_number("max_batches", limits.max_batches, "End after so many batches."),
-            "time_budget": form.seconds("time_budget", limits.time_budget, "Start no further batch after so long."),
+            **({"engine": form.engine(engine)} if is_local else {}),
+            "max_batches": form.whole_number("max_batches", run.max_batches, "End after so many batches."),
+            "time_budget": form.seconds("time_budget", run.time_budget, "Start no further batch after so long."),
         }
         what = "processes waiting files, publishes, fires due timeouts"
-        if watch is None:
-            with self._dag("", schedule, form, what) as dag:
-                TidemillRunOperator(task_id="run", assets=self.name, **options, **self.arguments)
-            return dag
-        from .watching import WatchedRunOperator, watched_schedule
+        watched = None
+        if watch is not None:
+            from .watching import watched_schedule
 
-        zone = getattr(self.dag_args.get("start_date"), "tzinfo", None)
-        beside = watched_schedule(self.name, schedule, watch, self.arguments, zone)
-        with self._dag("", beside, form, what) as dag:
             watched = watch.pipeline or self.name
-            WatchedRunOperator(task_id="run", watched=watched, assets=self.name, **options, **self.arguments)
+            zone = getattr(self.dag_args.get("start_date"), "tzinfo", None)
+            schedule = watched_schedule(self.name, schedule, watch, self.arguments, zone)
+        with self._dag("", schedule, form, what) as dag:
+            if is_local:
+                run_task(self.name, watched, options, self.arguments)
+            else:
+                remote_tasks(self.name, watched, run, options, self.arguments, os.path.dirname(self.fileloc))
         return dag
 
     def sweep(self, sweep: Sweep, engine: str | None) -> DAG:

@@ -1,4 +1,4 @@
-"""Heads of branches and the files that wait, read without the pipeline's code, for triggers and sensors.
+"""Heads of branches, files that wait and results of jobs, read without the pipeline's code.
 
 INVARIANT: this is the only module of the package that imports the reading half of Tidemill. It does so when it reads,
 never when a DAG file is parsed.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .checks import check_root, check_storage_options, is_absent
+from .command import Event
 
 if TYPE_CHECKING:
     from ..protocol.records import Commit
@@ -66,6 +67,12 @@ class Heads:
         head = context.head()
         return waiting(context, head, watched(context, head), entries)
 
+    def committed_by(self, task: Mapping[str, str]) -> list[int]:
+        """Return the versions that an Airflow task committed, by `dag_id`, `task_id` and `dag_run_id`, ascending."""
+        from ..verbs.tries import committed_by
+
+        return committed_by(self._open().context, task)
+
     def _open(self) -> Reader:
         if self._reader is None:
             from ..reader import read
@@ -93,6 +100,20 @@ def list_folder(uri: str, options: Mapping[str, Any] | None = None, start_after:
     from ..verbs.arrivals import listed
 
     return listed(uri, options, start_after)
+
+
+def read_result(uri: str, options: Mapping[str, Any] | None = None) -> Event | None:
+    """Return the object in the result file of a run, or None if there is no such file. `options` are for S3."""
+    from ..verbs.results import read_result as read
+
+    return read(uri, options)
+
+
+def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
+    """Return the tries that have left a result file `NUMBER.json` in a folder, ascending."""
+    from ..verbs.results import results_in as found
+
+    return found(folder, options)
 
 
 def root_options(

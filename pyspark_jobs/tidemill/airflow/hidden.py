@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..secret_names import is_secret
 from .checks import is_template
-
-_SECRET_NAMES = (
-    *("secret", "password", "passwd", "passphrase", "token", "access_key", "accesskey", "api_key", "apikey"),
-    *("private_key", "privatekey", "account_key", "credential", "authorization", "connection_string", "signature"),
-)
 
 
 class Hidden:
@@ -42,11 +38,6 @@ class Hidden:
 def hide(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a copy of `options` in which literals under secret names are `Hidden`. Mappings inside are searched."""
     return {name: _hidden(str(name), value) for name, value in (options or {}).items()}
-
-
-def is_secret(name: str) -> bool:
-    """Return whether a name looks like that of a secret."""
-    return any(word in name.lower().replace("-", "_").replace(".", "_") for word in _SECRET_NAMES)
 
 
 def _hidden(name: str, value: Any) -> Any:

@@ -18,11 +18,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from ..errors import InvalidInput, TidemillError
+from ..secret_names import is_secret
 from .checks import check_root, is_template, seconds_of
 from .connections import aws_variables_aside
 from .cursor import Cursor, advance
 from .heads import Heads, options_of
-from .hidden import is_secret
 from .listings import Known, Listing, Round
 
 if TYPE_CHECKING:

@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING, Any
 from .assets import alias_of, announce
 from .command import Event
 from .report import xcom
-from .verb import BatchOperator
+from .verb import BatchOperator, ConcludingOperator
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
 
-class PublishingOperator(BatchOperator):
-    """Runs a verb that commits batches and publishes. `assets`: it makes an event for each sink that it changed."""
+class AnnouncingOperator(ConcludingOperator):
+    """Makes an event for each sink that the command changed, if it is given the name `assets`."""
 
-    options = (*BatchOperator.options, "batch_time")
-    template_fields = (*BatchOperator.template_fields, "batch_time")
-
-    def __init__(self, *, batch_time: str | int | None = None, assets: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, assets: str | None = None, **kwargs: Any) -> None:
         if assets is not None:
             kwargs["outlets"] = [*(kwargs.get("outlets") or ()), alias_of(assets)]
         super().__init__(**kwargs)
-        self.batch_time = batch_time
         self.assets = assets
         self._done: Mapping[str, Any] = {}
 
@@ -40,6 +36,17 @@ class PublishingOperator(BatchOperator):
         self._done = xcom(result)
         if self.assets is not None and (names := announce(context["outlet_events"], self.assets, result)):
             self.log.info("asset events: %s", ", ".join(names))
+
+
+class PublishingOperator(AnnouncingOperator, BatchOperator):
+    """Runs a verb that commits batches and publishes."""
+
+    options = (*BatchOperator.options, "batch_time")
+    template_fields = (*BatchOperator.template_fields, "batch_time")
+
+    def __init__(self, *, batch_time: str | int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.batch_time = batch_time
 
 
 class TidemillRunOperator(PublishingOperator):

@@ -5,7 +5,8 @@ Each checks itself when it is made, so that Airflow shows a mistake as an import
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 from ..errors import InvalidInput
 from ..names import ENGINES, check_name
 from ..spelling import unknown
-from .checks import check_engine, check_limit, check_mapping, check_storage_options, seconds_of
+from ..submit import SparkJob
+from .checks import check_engine, check_limit, check_mapping, check_pipeline, check_storage_options, seconds_of
 
 DEFAULT_MAINTAIN = "23 3 * * *"
 """The default schedule of upkeep: once a day, at 03:23."""
@@ -35,6 +37,8 @@ DEFAULT_POLL = timedelta(seconds=30)
 """How often folders are listed for new files."""
 DEFAULT_STALL = timedelta(hours=2)
 """How long a command may be silent before it counts as hanging."""
+
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,18 +76,38 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Limits of one run of the cadence. The form of the DAG can override them. Default: none.
+    """Limits of one run of the cadence, and where it runs. The form of the DAG can override the limits.
 
-    - `max_batches`: end after so many batches.
-    - `time_budget`: start no further batch after so many seconds.
+    - `max_batches`: end after so many batches. Default: no limit.
+    - `time_budget`: start no further batch after so many seconds. Default: no limit.
+    - `run_with`: a function that is given a `tm.SparkJob` and returns the operator that runs it, or its name as
+      `module:function`. Default: the run is a process of Airflow's worker.
+
+    With `run_with` only:
+
+    - `pipeline`: the pipeline as the driver finds it. Default: as Airflow finds it, with an absolute path.
+    - `application`, `results`: as in `spark_job`.
     """
 
     max_batches: str | int | None = None
     time_budget: str | float | None = None
+    run_with: Callable[[SparkJob], Any] | str | None = None
+    pipeline: str | None = None
+    application: str | None = None
+    results: str | None = None
 
     def __post_init__(self) -> None:
         check_limit("max_batches", self.max_batches, int, 1)
         check_limit("time_budget", self.time_budget, float, 0)
+        if self.pipeline is not None:
+            check_pipeline(self.pipeline)
+        is_name = isinstance(self.run_with, str) and _FUNCTION.fullmatch(self.run_with) is not None
+        if self.run_with is not None and not is_name and not callable(self.run_with):
+            raise InvalidInput(f"run_with is {self.run_with!r}: expected a function, or `module:function`")
+        if self.run_with is None:
+            for name in ("pipeline", "application", "results"):
+                if getattr(self, name) is not None:
+                    raise InvalidInput(f"Run has `{name}` without `run_with`, which it is for")
 
 
 @dataclass(frozen=True, kw_only=True)

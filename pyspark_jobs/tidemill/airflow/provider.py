@@ -26,6 +26,7 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": "Tidemill",
                 "python-modules": [
                     "tidemill.airflow.operators",
+                    "tidemill.airflow.outcome",
                     "tidemill.airflow.branching",
                     "tidemill.airflow.corrections",
                     "tidemill.airflow.sweeps",

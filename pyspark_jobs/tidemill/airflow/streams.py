@@ -1,7 +1,7 @@
 """`tidemill_dags_from`: the DAGs of many pipelines from one YAML file.
 
 A task runs in a process that parses the DAG file again, for one DAG. INVARIANT: such a parse makes only the DAGs of
-that pipeline. Nothing in the file is evaluated: it is plain YAML.
+that pipeline. Nothing in the file is evaluated: it is plain YAML. Only `run_with` names a function, which is imported.
 """
 
 from __future__ import annotations

@@ -29,20 +29,63 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class VerbOperator(BaseOperator):
+class ConcludingOperator(BaseOperator):
+    """Turns the outcome of a command into that of a task: log, XCom, exception.
+
+    Subclasses run the command, or read its result.
+    """
+
+    accepted: ClassVar[tuple[int, ...]] = (Exit.DONE, Exit.NOTHING)
+    """Exit statuses with which the command has a result."""
+    final_kinds: ClassVar[frozenset[str]] = frozenset(("InvalidInput", "CorruptState", "Fenced"))
+    """Kinds of errors for which a retry cannot help."""
+    rows_in_exceptions: bool = False
+    ui_color = "#cfe8ef"
+
+    def _conclude(self, context: Context, command: Command, outcome: Outcome) -> Mapping[str, Any]:
+        """Log the outcome, and return what becomes the XCom. Raise the exception of a command that failed."""
+        if outcome.survivors:
+            self.log.error("tidemill: the system did not end the processes %s", ", ".join(map(str, outcome.survivors)))
+        if outcome.ended is None and outcome.result is not None and outcome.status in self.accepted:
+            for line in self._summary(outcome):
+                self.log.info("%s", line)
+            self._succeeded(context, outcome.result)
+            return self._returned(outcome)
+        if outcome.earlier:
+            self.log.warning("tidemill: an earlier try of this task had committed %s", versions_of(outcome.earlier))
+        self.log.error("%s", report.failure(command, outcome, with_rows=True))
+        raise self._exception(command, outcome)
+
+    def _summary(self, outcome: Outcome) -> list[str]:
+        """Return the lines for a command that has a result."""
+        return report.summary(outcome)
+
+    def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
+        """Return the XCom of a command that has a result. Raise an exception if the result is a failure."""
+        return report.xcom(outcome.result or {})
+
+    def _succeeded(self, context: Context, result: Event) -> None:
+        """Do what follows the success of the command. By default nothing."""
+
+    def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
+        """Return the exception for a failed command: one that Airflow retries, unless a retry cannot help."""
+        kind = None if outcome.error is None else outcome.error.get("kind")
+        is_fenced = outcome.status == Exit.FENCED and "Fenced" in self.final_kinds
+        permanent = outcome.status == Exit.USAGE or is_fenced or kind in self.final_kinds or outcome.not_installed
+        final = permanent and outcome.ended is None
+        message = report.failure(command, outcome, with_rows=self.rows_in_exceptions)
+        return (AirflowFailException if final else AirflowException)(message)
+
+
+class VerbOperator(ConcludingOperator):
     """Runs one verb of the command line. Subclasses name the verb and its options."""
 
     verb: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ("branch",)
-    final_kinds: ClassVar[frozenset[str]] = frozenset(("InvalidInput", "CorruptState", "Fenced"))
-    """Kinds of errors for which a retry cannot help."""
-    accepted: ClassVar[tuple[int, ...]] = (Exit.DONE, Exit.NOTHING)
-    """Exit statuses with which the command has a result."""
     template_fields: Sequence[str] = (
         *("pipeline", "root", "python", "cwd", "conf", "env", "storage_options", "aws_conn_id", "spark_conn_id"),
         *options,
     )
-    ui_color = "#cfe8ef"
 
     def __init__(
         self,
@@ -98,17 +141,7 @@ class VerbOperator(BaseOperator):
         except BaseException:
             self.log.warning("tidemill: interrupted after it had committed %s", versions_of(child.versions))
             raise
-        if outcome.survivors:
-            self.log.error("tidemill: the system did not end the processes %s", ", ".join(map(str, outcome.survivors)))
-        if outcome.ended is None and outcome.result is not None and outcome.status in self.accepted:
-            for line in self._summary(outcome):
-                self.log.info("%s", line)
-            self._succeeded(context, outcome.result)
-            return self._returned(outcome)
-        if outcome.earlier:
-            self.log.warning("tidemill: an earlier try of this task had committed %s", versions_of(outcome.earlier))
-        self.log.error("%s", report.failure(command, outcome, with_rows=True))
-        raise self._exception(command, outcome)
+        return self._conclude(context, command, outcome)
 
     def on_kill(self) -> None:
         """Stop the command and every process that it started."""
@@ -147,26 +180,6 @@ class VerbOperator(BaseOperator):
         """Return the arguments that follow the pipeline."""
         del context
         return ()
-
-    def _summary(self, outcome: Outcome) -> list[str]:
-        """Return the lines for a command that has a result."""
-        return report.summary(outcome)
-
-    def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
-        """Return the XCom of a command that has a result. Raise an exception if the result is a failure."""
-        return report.xcom(outcome.result or {})
-
-    def _succeeded(self, context: Context, result: Event) -> None:
-        """Do what follows the success of the command. By default nothing."""
-
-    def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
-        """Return the exception for a failed command: one that Airflow retries, unless a retry cannot help."""
-        kind = None if outcome.error is None else outcome.error.get("kind")
-        is_fenced = outcome.status == Exit.FENCED and "Fenced" in self.final_kinds
-        permanent = outcome.status == Exit.USAGE or is_fenced or kind in self.final_kinds or outcome.not_installed
-        final = permanent and outcome.ended is None
-        message = report.failure(command, outcome, with_rows=self.rows_in_exceptions)
-        return (AirflowFailException if final else AirflowException)(message)
 
     def _working_folder(self, dag_folder: str) -> str | None:
         """Return the folder of the command: `cwd`, else that of the DAG file, else (in a zip file) the worker's."""

@@ -14,21 +14,20 @@ from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTim
 from airflow.sdk.bases.timetable import BaseTimetable
 
 from ..errors import InvalidInput
+from ..secret_names import is_secret
 from .checks import is_template, seconds_of
 from .command import Event
 from .heads import options_of
-from .hidden import is_secret
 from .new_files import DEFAULT_POLL_S, NewFilesTrigger
-from .operators import TidemillRunOperator
+from .operators import AnnouncingOperator, TidemillRunOperator
 from .options import Watch
+from .outcome import TidemillOutcomeOperator
 
 _NO_CLOCKS = ("@once", "@continuous", "NullTimetable", "OnceTimetable", "ContinuousTimetable")
 
 
-class WatchedRunOperator(TidemillRunOperator):
-    """Runs the pipeline that a trigger watches, and warns if it watches another one."""
-
-    custom_operator_name = "TidemillRunOperator"
+class _Watched(AnnouncingOperator):
+    """Warns if the triggers watch another pipeline than the one that ran."""
 
     def __init__(self, *, watched: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -42,6 +41,18 @@ class WatchedRunOperator(TidemillRunOperator):
                 "new files do not start this DAG: it watches the pipeline `%s`, and the name in the code is `%s`\n"
                 "hint: tidemill_dags(…, watch=Watch(pipeline=%r))", self.watched, name, name,
             )  # fmt: skip
+
+
+class WatchedRunOperator(_Watched, TidemillRunOperator):
+    """Runs the pipeline that a trigger watches."""
+
+    custom_operator_name = "TidemillRunOperator"
+
+
+class WatchedOutcomeOperator(_Watched, TidemillOutcomeOperator):
+    """Applies the result of a job of the pipeline that a trigger watches."""
+
+    custom_operator_name = "TidemillOutcomeOperator"
 
 
 def watched_schedule(

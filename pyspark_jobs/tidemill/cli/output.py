@@ -39,6 +39,8 @@ class Output:
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     versions: list[int] = field(default_factory=list)
     """Versions committed so far. An error names them."""
+    earlier: list[int] = field(default_factory=list)
+    """Versions that earlier tries of the same Airflow task committed. The result file names them."""
     stdout: TextIO | None = None
 
     @property
@@ -92,7 +94,8 @@ class Output:
 
     def _write_result_file(self, fields: Mapping[str, Any]) -> None:
         if self.result_file is not None:
-            result_file.write(self.result_file, f"{json_line(fields)}\n".encode(), self.storage_options)
+            written = {**fields, "earlier": self.earlier} if self.earlier else fields
+            result_file.write(self.result_file, f"{json_line(written)}\n".encode(), self.storage_options)
 
 
 def output_options(command: Command) -> Command:

@@ -113,13 +113,16 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
 
 
 def _report_earlier_tries(repository: Repository, out: Output) -> list[int]:
-    """With `--json`, write an event that names the versions of earlier tries of this Airflow task, and return them."""
+    """Find the versions of earlier tries of this Airflow task, for machines, and return them.
+
+    With `--json`, an event names them.
+    """
     from ..verbs.tries import earlier_tries
 
-    earlier = earlier_tries(repository.context) if out.json else []
-    if earlier:
-        out.event("earlier", {"versions": earlier})
-    return earlier
+    out.earlier = earlier_tries(repository.context) if out.reports else []
+    if out.earlier and out.json:
+        out.event("earlier", {"versions": out.earlier})
+    return out.earlier
 
 
 def _finish(verb: str, repository: Repository, done: Drained, seconds: float, earlier: list[int], out: Output) -> int:

@@ -6,6 +6,7 @@ INVARIANT: the answer comes from the commits, which stay when a task is cleared,
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from datetime import datetime
 
 from ..clock import now_ms
@@ -27,6 +28,14 @@ def earlier_tries(context: Context) -> list[int]:
     task = airflow()
     if task.get("try_number", "1") == "1" or any(name not in task for name in _SAME):
         return []
+    return committed_by(context, task)
+
+
+def committed_by(context: Context, task: Mapping[str, str]) -> list[int]:
+    """Return the versions that an Airflow task committed in all its tries, ascending. It searches the newest commits.
+
+    `task` has `dag_id`, `task_id`, `dag_run_id`, and `logical_date` if the run has one.
+    """
     since = _since_ms(task.get("logical_date"))
     found = []
     for commit in itertools.islice(newest_first(context), MOST_COMMITS):

@@ -16,7 +16,8 @@ from tests.servers.s3 import S3Server
 
 SLOW = (
     "pandas", "duckdb", "boto3", "botocore", "pyspark", "airflow", "rich", "polars", "pyarrow.dataset",
-    "pyarrow.flight", "pyarrow.compute", "pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "numpy.testing", "numpy.random",
+    "pyarrow.flight", "pyarrow.compute", "pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "numpy.testing",
+    "numpy.random",
 )  # fmt: skip
 PIPELINE = """
 import os

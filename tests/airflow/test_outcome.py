@@ -119,7 +119,7 @@ def test_done_ends_as_a_run_on_the_worker_does(run_pair: RunPair, tmp_path: Path
         "status", "versions", "already_committed", "published", "head", "sinks", "watermarks", "next_deadline",
         *FIGURES,
     }  # fmt: skip
-    assert (ran.xcom["versions"], ran.xcom["rows"], ran.xcom["sinks"]) == ([4, 5], 7, DONE["sinks"])
+    assert (ran.xcom["versions"], ran.xcom["rows"], ran.xcom["sinks"]) == ([[4, 5]], 7, DONE["sinks"])
 
 
 def test_job_is_given_arguments_and_the_airflow_run(run_pair: RunPair, airflow_home: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_exception_has_no_row(run_pair: RunPair) -> None:
 def test_result_decides_and_not_the_platform(run_pair: RunPair) -> None:
     ran = run_pair({"2": DONE}, fails=("1", "2"))
     assert ran.tasks == {"submit": ("failed", 2), "run": ("success", 1)}
-    assert (ran.state, ran.xcom["versions"]) == ("success", [4, 5])
+    assert (ran.state, ran.xcom["versions"]) == ("success", [[4, 5]])
 
 
 def test_result_of_an_earlier_try_is_not_that_of_the_last_one(run_pair: RunPair) -> None:
@@ -271,14 +271,14 @@ def own(parse: Callable[..., Any], root: Path, places: str, more: str = "") -> t
 def test_own_dag_takes_the_newest_result_of_the_task(parse: Callable[..., Any], tmp_path: Path) -> None:
     place = 'self.result.removeprefix("file://")'
     state, xcom = own(parse, tmp_path, f'[{place}, {place}.replace("/1.json", "/x.json")]')
-    assert (state, xcom["versions"]) == ("success", [4, 5])
+    assert (state, xcom["versions"]) == ("success", [[4, 5]])
     state, xcom = own(parse, tmp_path, "[]")
     assert (state, xcom) == ("failed", None)
 
 
 def test_result_of_ones_own_needs_no_job(parse: Callable[..., Any], tmp_path: Path) -> None:
     state, xcom = own(parse, tmp_path, f"[{str(tmp_path / 'r.json')!r}]", f"result={str(tmp_path / 'r.json')!r}")
-    assert (state, xcom["versions"]) == ("success", [4, 5])
+    assert (state, xcom["versions"]) == ("success", [[4, 5]])
 
 
 def test_two_tasks_before_need_the_name_of_the_job(

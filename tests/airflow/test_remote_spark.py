@@ -53,6 +53,11 @@ def cluster() -> Iterator[SparkCluster]:
         yield running
 
 
+def shared(place: Path) -> dict[str, str]:
+    """Return the setting that says that the workers see a folder, as they do here."""
+    return {"tidemill.shared_folders": str(place)}
+
+
 def write_pipeline(place: Path) -> str:
     """Write data and a pipeline file into a folder of their own, and return the reference."""
     (place / "data").mkdir(parents=True)
@@ -95,8 +100,9 @@ def run_dag(
     conf: dict[str, Any],
 ) -> dict[str, Any]:
     """Run the DAG once, and return the task instances by task."""
+    conf = {**CONF, **shared(place), **conf}
     text = DAG.format(
-        command=command, environment=environment, reference=reference, root=str(place / "root"), conf={**CONF, **conf}
+        command=command, environment=environment, reference=reference, root=str(place / "root"), conf=conf
     )
     bag = parse(text)
     assert bag.import_errors == {}
@@ -108,7 +114,7 @@ def check_pair(tasks: dict[str, Any], repository: tm.Repository, versions: list[
     assert {name: str(ti.state) for name, ti in tasks.items()} == {"submit": "success", "run": "success"}, printed
     assert "DEFERRED until the status 0" in printed
     xcom = tasks["run"].xcom_pull(task_ids="run")
-    assert (xcom["status"], xcom["versions"]) == ("done", versions)
+    assert (xcom["status"], xcom["versions"]) == ("done", [[versions[0], versions[-1]]])
     assert xcom["sinks"]["three"]["last_version"] == versions[-1]
     named = {**repository.commit(versions[0]).airflow}
     assert (named["dag_id"], named["task_id"], named["try_number"]) == ("same", "submit", "1")
@@ -161,7 +167,7 @@ def test_two_drivers_at_once_on_a_store_make_the_bits_of_one(
     """Root and results are on S3. The keys are in the environment of spark-submit, and travel with the tasks."""
     reference, root, options = write_pipeline(tmp_path), s3_server.new_root(), {"root": s3_server.options}
     loaded(reference, root, options).init()
-    conf = {**CONF, **cluster.conf, "spark.cores.max": "1"}
+    conf = {**CONF, **cluster.conf, **shared(tmp_path), "spark.cores.max": "1"}
     drivers = {}
     for name in ("one", "two"):
         result = f"{root}/_results/{name}.json"
@@ -221,7 +227,7 @@ def test_driver_on_a_worker_of_the_cluster_makes_the_same_bits_of_real_data(
     loaded(reference, tmp_path / "root").init()
     ids = {"AIRFLOW_CTX_DAG_ID": "retail", "AIRFLOW_CTX_TASK_ID": "submit", "AIRFLOW_CTX_TRY_NUMBER": "1"}
     job = tm.submit_args(
-        reference, tmp_path / "root", conf={**cluster.conf, **CONF, **DRIVER}, env=ids,
+        reference, tmp_path / "root", conf={**cluster.conf, **CONF, **DRIVER, **shared(tmp_path)}, env=ids,
         result=result.as_uri(), tasks=2,
     ).environment_in_arguments()  # fmt: skip
     jar = next((spark_cluster.HOME / "jars").glob("jsr305-*.jar"))

@@ -18,6 +18,7 @@ from ..submit import SparkJob
 from . import report
 from .checks import check_root, check_storage_options, default_name, is_absent
 from .command import Command, Event, Exit, Outcome, merged
+from .connections import aws_variables
 from .heads import Heads, read_result, results_in, root_options
 from .hidden import hide, reveal
 from .operators import AnnouncingOperator
@@ -37,7 +38,8 @@ class TidemillOutcomeOperator(AnnouncingOperator):
       are found. Default: that of the file or module.
     - `pipeline`, `root`, `branch`: default: those of `job`.
     - `assets`: make an event of the asset `tidemill://ASSETS/SINK` for each sink that the job changed. Default: none.
-    - `env`, `storage_options`: credentials of this task, to read the result: the section `root`, and variables of AWS.
+    - `env`, `storage_options`, `aws_conn_id`: credentials of this task, to read the result: variables of AWS, the
+      section `root`, and an AWS connection of Airflow, over which the others win.
     - `rows_in_exceptions`: as in `Launch`.
 
     It runs when the job has ended, also badly (`trigger_rule` is `all_done`). If the job's task was skipped and left no
@@ -46,7 +48,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
     result that is missing, are retried. The XCom is that of `TidemillRunOperator`.
     """
 
-    template_fields = ("pipeline", "root", "branch", "result", "name", "env", "storage_options")
+    template_fields = ("pipeline", "root", "branch", "result", "name", "env", "storage_options", "aws_conn_id")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         branch: str | None = None,
         env: Mapping[str, str] | None = None,
         storage_options: Mapping[str, Mapping[str, Any]] | None = None,
+        aws_conn_id: str | None = None,
         rows_in_exceptions: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -83,6 +86,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         self.name = name
         self.env = hide(env)
         self.storage_options = hide(storage_options)
+        self.aws_conn_id = aws_conn_id
         self.rows_in_exceptions = rows_in_exceptions
 
     def execute(self, context: Context) -> Mapping[str, Any]:
@@ -135,7 +139,8 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         return self.job_task_id or before[0]
 
     def _options(self) -> dict[str, Any]:
-        return root_options(reveal(self.storage_options, mask_secret), reveal(self.env, mask_secret))
+        variables = {**aws_variables(self.aws_conn_id), **reveal(self.env, mask_secret)}
+        return root_options(reveal(self.storage_options, mask_secret), variables)
 
     def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
         return AirflowFailException(report.failure(command, outcome, with_rows=self.rows_in_exceptions))

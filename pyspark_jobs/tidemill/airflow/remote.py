@@ -15,6 +15,7 @@ from ..errors import InvalidInput
 from ..secret_names import is_secret
 from ..submit import STORAGE_ENVIRONMENT, SparkJob, submit_args
 from .checks import check_mapping, check_pipeline, check_root, check_storage_options, is_template
+from .connections import aws_variables
 from .heads import results_in, root_options
 
 if TYPE_CHECKING:
@@ -88,11 +89,13 @@ def note_results(
     *,
     env: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
+    aws_conn_id: str | None = None,
 ) -> Callable[[Context], None]:
     """Return a callback for `on_execute_callback` of a job's operator. It notes which results are there at its start.
 
     So a last try without a result is not taken for the one before it. A try that resumes the job of an earlier one, as
-    some operators do, has the result of that job. `env`, `storage_options`: as in `TidemillOutcomeOperator`.
+    some operators do, has the result of that job. `env`, `storage_options`, `aws_conn_id`: as in
+    `TidemillOutcomeOperator`.
     """
 
     def note(context: Context) -> None:
@@ -101,7 +104,8 @@ def note_results(
         if isinstance(noted, Mapping) and noted.get("try_number") == ti.try_number:
             return  # the try goes on after it was deferred
         folder = context["task"].render_template(folder_of(str(job.result), ti.task_id), context)
-        before = results_in(folder, root_options(storage_options, env))
+        variables = {**aws_variables(aws_conn_id), **(env or {})}
+        before = results_in(folder, root_options(storage_options, variables))
         ti.xcom_push(key=NOTE, value={"try_number": ti.try_number, "before": before})
 
     return note

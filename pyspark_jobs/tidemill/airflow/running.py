@@ -19,6 +19,8 @@ from .operators import TidemillRunOperator
 from .options import Run
 from .remote import note_results, spark_job
 
+_CREDENTIALS = ("env", "storage_options", "aws_conn_id")
+
 
 def run_task(name: str, watched: str | None, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     """Make the task of a run that is a process of Airflow's worker. `watched`: the pipeline that a trigger watches."""
@@ -59,9 +61,9 @@ def remote_tasks(
     before = _operator(run.run_with, job)
     before.on_execute_callback = [
         *before.on_execute_callback,
-        note_results(job, **{key: arguments[key] for key in ("env", "storage_options") if key in arguments}),
+        note_results(job, **{key: arguments[key] for key in _CREDENTIALS if key in arguments}),
     ]
-    ours = ("pipeline", "root", "branch", "env", "storage_options", "rows_in_exceptions")
+    ours = ("pipeline", "root", "branch", *_CREDENTIALS, "rows_in_exceptions")
     behind: dict[str, Any] = {
         "task_id": "run",
         "job": job,

@@ -161,3 +161,46 @@ def test_a_branch_of_a_branch_is_promoted_with_its_outputs(place: Place) -> None
     assert [row[:2] for row in rows(r)] == expected
     assert sorted(row[1:] for row in place.published()) == sorted(expected)
     assert r.verify(deep=True).problems == []
+
+
+def test_an_undone_promotion_leaves_the_format_of_its_sinks_to_the_code_before(place: Place) -> None:
+    def other(branch: str = "main") -> tm.Repository:
+        p = tm.Pipeline("shop")
+        files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE")
+        p.read(files).groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Parquet(str(place.folder / "out")))
+        return tm.open(p, root=str(place.folder / "root"), branch=branch)
+
+    other().replay(0, into="fix", engine="local")
+    with pytest.raises(tm.InvalidInput, match="has format `json`, this code writes `parquet`"):
+        other().promote("fix")
+    made = other().promote("fix", accept_output_change=True)
+    other().rewind(made.version - 1, "undo")
+    place.arrive("6")
+    with pytest.raises(tm.InvalidInput, match="has format `json`, this code writes `parquet`"):
+        run(other())
+    assert run(place.open()) == [made.version + 2]
+    assert sums(place.open()) == place.sums()
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(place.open()))
+    other().rewind(made.version, "redo")
+    with pytest.raises(tm.InvalidInput, match="has format `parquet`, this code writes `json`"):
+        run(place.open())
+    assert run(other()) == [made.version + 4]
+    assert other().verify(deep=True).problems == []
+
+
+def test_a_replay_that_has_repeated_only_corrections_continues_with_this_code(place: Place) -> None:
+    place.arrive("6", "7")
+    r = place.open()
+    r.skip("6.csv", "a test")
+    changed = place.open(factor=2)
+    assert changed.replay(3, into="fix", engine="local").versions == []
+    assert place.open("fix").head.kind == "skip"
+    run(r)
+    assert changed.replay(3, into="fix", engine="local").versions == [4]
+    with pytest.raises(tm.InvalidInput, match="other code made its versions: operator `sums`"):
+        place.arrive("8")
+        run(r)
+        place.open(factor=3).replay(3, into="fix", engine="local")
+    changed.promote("fix", catch_up=True, engine="local")
+    before = place.sums(1, without=("6", "7", "8"))
+    assert sums(changed) == {k: before[k] + 2 * (place.sums(without=("6",))[k] - before[k]) for k in before}

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow.dataset as ds
 
 import tidemill as tm
-from tests.model.branch_game import Game, Line
-from tests.model.branch_pipeline import cells, plain, state
+from tests.model.branch_game import Game, Line, number_of_head
+from tests.model.branch_pipeline import CALLS, cells, plain, state
 from tests.model.branches import SINKS
 
 
@@ -27,12 +27,14 @@ def compare(game: Game) -> str:
         len(after.keys() - both), len(before.keys() - both), sum(before[key] != after[key] for key in both)
     )  # fmt: skip
     line, floors = a, max((one.floor for one in game.lines.values()), default=0)
-    if floors <= 0 and line.head.number >= 0:
+    is_there = {step.line for step in line.head.steps} <= {one.id for one in game.lines.values()}
+    if floors <= 0 and is_there and line.head.number >= 0:
         key, last, expected = game.chance.choice("wxyz"), None, []
-        for number, _ in line.head.history:
-            value = line.versions[number].state["totals"].get(key)
+        for step in line.head.steps:  # through promotions
+            assert step.recorded is not None
+            value = step.recorded.state["totals"].get(key)
             if value != last:
-                expected.append((number, value))
+                expected.append((step.number, value))
             last = value
         got = [(one.version, one.value and one.value["total"]) for one in game.open(line.name).history("totals", key)]
         assert got == expected, (line.name, key)
@@ -55,7 +57,7 @@ def compare(game: Game) -> str:
 def check(game: Game) -> None:
     for name, line in game.lines.items():
         r = game.open(name)
-        assert (-1 if r.head is None else r.head.version) == line.head.number, name
+        assert number_of_head(r) == line.head.number, name
         numbers = {line.head.number, game.chance.randint(-1, line.head.number)}
         for number in sorted(one for one in numbers if game.is_kept(line, one)):
             assert state(r, number) == plain(line.versions[number]), (name, number)
@@ -103,5 +105,5 @@ def _check_published(game: Game) -> None:
         assert sorted(cells(sink, row) for row in rows) == main.rows(sink), sink
         ids = Counter((row["_batch_id"], row["_seq"]) for row in rows)
         assert max(ids.values(), default=1) == 1, (sink, ids.most_common(3))
-    called = sorted(cells("totals", row) for rows in game.calls.values() for row in rows)
+    called = sorted(cells("totals", row) for rows in CALLS[str(game.folder)].values() for row in rows)
     assert called == main.rows("totals"), "foreachBatch"

@@ -27,11 +27,15 @@ def number_of(path: str) -> int:
     return int(re.sub(r"\D", "", Path(path).stem))
 
 
+CALLS: dict[str, dict[int, list[dict[str, Any]]]] = {}
+"""What `foreachBatch` was called with, by folder and version. It is no field of the function, because it is no code."""
+
+
 class Functions:
     """The functions of the pipeline."""
 
-    def __init__(self, code: Code, calls: dict[int, list[dict[str, Any]]]) -> None:
-        self.code, self.calls = code, calls
+    def __init__(self, folder: str, code: Code) -> None:
+        self.folder, self.code = folder, code
 
     def seen(self, key: Any, row: Any, state: Any) -> Any:
         if state.isTimingOut:
@@ -41,12 +45,13 @@ class Functions:
 
     def call(self, table: Any, batch_id: int, withdrawn: Sequence[int] = ()) -> None:
         for gone in (*withdrawn, batch_id):
-            self.calls.pop(gone, None)
-        self.calls[batch_id] = table.to_pylist()
+            CALLS[self.folder].pop(gone, None)
+        CALLS[self.folder][batch_id] = table.to_pylist()
 
 
-def pipeline(folder: Path, code: Code, calls: dict[int, list[dict[str, Any]]]) -> tm.Pipeline:
-    p, functions = tm.Pipeline("game"), Functions(code, calls)
+def pipeline(folder: Path, code: Code) -> tm.Pipeline:
+    p, functions = tm.Pipeline("game"), Functions(str(folder), code)
+    CALLS.setdefault(str(folder), {})
     p.batch_time(by_name)
     raw = [
         p.read(

@@ -23,6 +23,8 @@ from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.part import Part, part_of
+from ..protocol.history import effective
+from ..protocol.records import CARRIED_OUT
 from ..protocol.refs import MAIN
 from .branch import branch
 from .open import on_branch
@@ -197,9 +199,13 @@ def _letting(context: Context, part: Part | None) -> Context:
 
 
 def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
-    """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither."""
+    """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither.
+
+    Corrections are the same with any code. What came before the start of the branch does not matter, either.
+    """
     theirs = ours.head()
-    if theirs is None or _has_none(ours):
+    own = [] if theirs is None else reversed(list(effective(theirs, ours.log.first)))
+    if theirs is None or not any(ours.log.commit(version).kind in CARRIED_OUT for version in own):
         return
     lacking = [f"operator `{one}`" for one in sorted(theirs.schemas) if one not in ours.job.operators]
     lacking += [f"sink `{one}`" for one in sorted(theirs.sinks) if one not in ours.job.outputs]

@@ -197,10 +197,24 @@ def test_a_replay_that_has_repeated_only_corrections_continues_with_this_code(pl
     assert place.open("fix").head.kind == "skip"
     run(r)
     assert changed.replay(3, into="fix", engine="local").versions == [4]
+    place.arrive("8")
+    run(r)
     with pytest.raises(tm.InvalidInput, match="other code made its versions: operator `sums`"):
-        place.arrive("8")
-        run(r)
         place.open(factor=3).replay(3, into="fix", engine="local")
     changed.promote("fix", catch_up=True, engine="local")
     before = place.sums(1, without=("6", "7", "8"))
     assert sums(changed) == {k: before[k] + 2 * (place.sums(without=("6",))[k] - before[k]) for k in before}
+
+
+@pytest.mark.parametrize("of", ["output/sums", "state/sums"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_branch_that_lost_an_object_is_not_promoted(place: Place, of: str, is_there: bool) -> None:
+    place.open(factor=2).replay(0, into="fix", engine="local")
+    lost = next(path for path in sorted((place.folder / "root/shop" / of).rglob("fix-1/*")))
+    lost.write_bytes(b"") if is_there else lost.unlink()
+    said = "found 0 bytes, expected" if is_there else "the object is missing"
+    with pytest.raises(tm.CorruptState, match=rf"promote `fix`: `{of}/.*/?{lost.name}`: {said}"):
+        place.open(factor=2).promote("fix")
+    place.arrive("6")
+    assert run(place.open()) == [3], "the pipeline goes on"
+    assert sums(place.open()) == place.sums()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -29,10 +29,12 @@ from ..driver.versions import Needed, hold
 from ..errors import Fenced, InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.history import effective, is_effective, last_forget, replaced_at
+from ..protocol.named import Object
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.successor import RESTORED, totals
 from ..store.probe import probe
+from ..upkeep.objects import check_stored
 from ..upkeep.rest_published import Writing
 from .at import branch_name
 from .covered import check_covered, files_left_out, own_versions
@@ -99,6 +101,7 @@ def promote(
     number = context.origin(found.head).number
     versions = [one.version for those in found.added.values() for one in those]
     hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=context.branch)
+    check_stored(context.store, _taken(branch, found), f"promote `{name}`")
     origin = context.origin(found.head)
     theirs, outputs_of = found.theirs, context.job.outputs
     changes: dict[str, Any] = {name: getattr(theirs, name) for name in RESTORED}
@@ -130,6 +133,15 @@ def promote(
         raise
     record_operators(context, made)
     return made
+
+
+def _taken(branch: Context, found: _Found) -> Iterator[Object]:
+    """Yield the objects without which no run could go on after the promotion: segments of state, and output files."""
+    for maps in branch.committed(found.theirs).values():
+        for segments in maps.values():
+            yield from (Object(one.name, one.checksum, one.size) for one in segments)
+    for added in found.added.values():
+        yield from (Object(one.name, one.checksum, one.size) for output in added for one in output.files)
 
 
 def _leave_empty(context: Context, found: _Found, name: str) -> None:

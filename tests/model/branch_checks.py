@@ -1,4 +1,4 @@
-"""What is compared after each step of a random game: states, outputs, published rows, quarantine and differences."""
+"""Checks after each step of a random game: states, outputs, published rows, quarantine and differences."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Log:
     def remembering(self) -> Log:
         """Return this log with a memory of the commits that it has read last, for a call that reads them repeatedly.
 
-        Commits never change, so the result is the same. What is damaged after it was read is not noticed.
+        Commits never change, so the result is the same. Damage after the first read is not noticed.
         """
         if self._memory is not None:
             return self

@@ -218,9 +218,9 @@ class Reader:
         [{'word': 'again', 'before': None, 'after': {'n': 1}},
          {'word': 'hello', 'before': {'n': 1}, 'after': {'n': 2}}]
         """
-        from .verbs.diff import Asked, diff
+        from .verbs.diff import DiffRequest, diff
 
-        return diff(self.context, a, b, Asked(operator, sink, limit, tolerance, variable, partial, ids))
+        return diff(self.context, a, b, DiffRequest(operator, sink, limit, tolerance, variable, partial, ids))
 
     def changes(
         self,
@@ -350,9 +350,9 @@ class Reader:
         >>> found.head.rows, found.operators[0].rows, found.look_ups[0].state[0]["n"]
         (3, 2, 2)
         """
-        from .report.collect import Asked, collect
+        from .report.collect import ReportRequest, collect
 
-        return collect(self.context, Asked(commits, diff, keys))
+        return collect(self.context, ReportRequest(commits, diff, keys))
 
 
 def read(

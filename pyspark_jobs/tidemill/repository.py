@@ -399,12 +399,12 @@ class Repository(Reader):
         cannot be repeated, such as a `migrate`.
         """
         from .driver.drain import Limits
-        from .verbs.replay import Asked, replay
+        from .verbs.replay import ReplayRequest, replay
         from .verbs.run import engine_on_demand
 
         limits = Limits(max_batches, time_budget, None, tasks)
         start = engine_on_demand(self.context, spark, engine, limits)
-        asked = Asked(from_version, into, to_version, files, follow, operators)
+        asked = ReplayRequest(from_version, into, to_version, files, follow, operators)
         return replay(self.context, asked, start, limits, on_progress)
 
     def promote(

@@ -170,9 +170,9 @@ def test_check_that_fails_is_final_and_says_why(make: Any) -> None:
 def test_check_against_a_branch_that_cannot_be_promoted_fails_and_says_why(make: Any) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    refused = "promote `fix`: version 1, which it repeats, was rewound"
-    found = {"branch": "fix", "before": "main@2", "after": "fix@2", "behind": [], "refused": refused, "hint": "",
-             "only_behind": False, "is_equal": True, "operators": {}, "sinks": {}, "problems": {}}  # fmt: skip
+    refusal = "version 1, which it repeats, was rewound"
+    found = {"branch": "fix", "before": "main@2", "after": "fix@2", "behind": [], "refusal": refusal, "hint": "",
+             "is_promotable": False, "is_equal": True, "operators": {}, "sinks": {}, "problems": {}}  # fmt: skip
     with pytest.raises(AirflowFailException, match="it cannot be promoted: version 1, which it repeats, was rewound"):
         make("Check")._returned(outcome(1, status="compatible", against=found))
 

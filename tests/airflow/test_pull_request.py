@@ -18,8 +18,9 @@ def rows(added: int = 0, removed: int = 0) -> dict[str, Any]:
 
 
 def against(**more: Any) -> dict[str, Any]:
-    found = {"branch": "fix", "before": "main@302", "after": "fix@302", "behind": [], "refused": None}
-    return {**found, "is_equal": False, "operators": {}, "sinks": {}, "problems": {}, **more}
+    found = {"branch": "fix", "before": "main@302", "after": "fix@302", "behind": [], "hint": ""}
+    found |= {"is_equal": False, "is_promotable": True, "refusal": ""}
+    return {**found, "operators": {}, "sinks": {}, "problems": {}, **more}
 
 
 LARGEST = {"key": {"CustomerID": 12346.0}, "column": "state", "before": "154367.200", "after": "0.000"}
@@ -75,19 +76,21 @@ def test_warnings_come_before_the_tables() -> None:
         "- `s`: not compared: it has no rows",
         "- not repeated yet: versions 303–304; a promotion replays them first",
     ]
-    assert "- it cannot be promoted: version 3 was rewound" in markdown(against(refused="version 3 was rewound"))
+    assert "- it cannot be promoted: version 3 was rewound" in markdown(
+        against(is_promotable=False, refusal="version 3 was rewound")
+    )
 
 
 def test_files_and_sinks_that_are_gone_are_named_and_what_helps_is_said() -> None:
     gone = [{"source": "days", "path": "a|b.csv", "version": 3}]
-    why = {"refused": "promote `fix`: it was rewound", "hint": "replay into\na new branch", "only_behind": False}
+    why = {"is_promotable": False, "refusal": "it was rewound", "hint": "replay into\na new branch"}
     page = markdown(against(behind=[303], left_out=gone, dropped_sinks=["old"], **why))
     assert page.split("\n")[2:5] == [
         "- the code does not have sink `old`: a promotion withdraws what it has published",
         "- left out: `a\\|b.csv` of source `days`, which version 3 has read; it was gone when the branch was replayed",
         "- it cannot be promoted: it was rewound; replay into a new branch",
     ]
-    behind = markdown(against(behind=[303], **{**why, "only_behind": True}))
+    behind = markdown(against(behind=[303], hint="catch up first"))
     assert "cannot be promoted" not in behind
     assert "- not repeated yet: version 303; a promotion replays them first" in behind
 

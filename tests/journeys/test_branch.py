@@ -313,3 +313,28 @@ def test_a_fork_beside_another_writer_knows_its_entries(tmp_path: Path) -> None:
     r.drop_branch("fix")
     assert other.branch("fix").name == "fix", "what was refused by old entries is tried with all of them"
     assert [one.name for one in r.branches()] == ["main", "taken", "fix"]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_damaged_branch_is_dropped_and_maintenance_goes_on(tmp_path: Path, is_lost: bool) -> None:
+    r = three(tmp_path)
+    r.branch("fix", at=0)
+    run(on(tmp_path, "fix"))
+    commits = sorted((tmp_path / "root/shop/branches/fix-1/commits").iterdir())
+    for path in commits:
+        if is_lost:
+            path.unlink()
+        else:
+            path.write_text("{}")
+    r = on(tmp_path, "main")
+    r.branch("other", at=1)
+    with pytest.raises(tm.CorruptState):
+        r.maintain()
+    dropped = r.drop_branch("fix")
+    assert (dropped.name, dropped.head) == ("fix", 0 if is_lost else 2)
+    assert [one.name for one in r.branches()] == ["main", "other"]
+    r.maintain()
+    assert r.maintain(dry_run=True).garbage == []
+    left = list((tmp_path / "root/shop/state/counts").rglob("fix-1/*"))
+    assert bool(left) is is_lost, "without commits it is not known which objects are its own"
+    assert totals(r) == {"a": 1, "b": 1, "c": 1}

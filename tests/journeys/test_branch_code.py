@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 import tidemill as tm
+from tests.journeys.place import Place, sums
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, sums
 from tidemill.cli.main import main
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.arrive("1", "2", "3", "4", "5")
-    assert run(made.open()) == [0, 1, 2]
-    return made
 
 
 def versions(r: tm.Repository) -> list[int]:

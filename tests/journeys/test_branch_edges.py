@@ -10,18 +10,10 @@ import pytest
 
 import tidemill as tm
 from tests.crash.worlds import dying
+from tests.journeys.place import Place, rows, sums
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, rows, sums
 
 BAD = "bad\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.arrive("1", "2", "3", "4", "5")
-    assert run(made.open()) == [0, 1, 2]
-    return made
 
 
 def shows_its_history(place: Place, r: tm.Repository) -> bool:

@@ -8,17 +8,9 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests.journeys.place import Place
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place
 from tidemill.cli.main import main
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.arrive("1", "2", "3", "4", "5")
-    run(made.open())
-    return made
 
 
 def test_the_same_code_changes_nothing(place: Place) -> None:

@@ -6,23 +6,17 @@ import dataclasses
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidemill as tm
+from tests.journeys.place import Place
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place
 from tests.journeys.test_replay_operators import Code, Shop
 from tidemill.cli.main import main
-from tidemill.driver.fingerprint import OtherCode
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.arrive("1", "2", "3", "4", "5")
-    run(made.open())
-    return made
+from tidemill.driver.code import OtherCode
+from tidemill.pipeline.definition import definitions
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -138,3 +132,41 @@ def test_a_replay_with_the_same_code_leaves_nothing_alone(shop: Shop) -> None:
     made = shop.open().replay(0, into="same", operators=["last"], engine="local")
     assert made.left_alone == []
     assert dataclasses.asdict(made)["left_alone"] == []
+
+
+def test_digests_are_taken_before_the_first_batch_and_only_if_something_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr("tidemill.verbs.open.definitions", lambda job: taken.append(1) or definitions(job))
+
+    class Counting:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def seen(self, key: str, rows: Any, state: tm.State) -> Any:
+            self.calls += 1
+            state.update(self.calls)
+            return (key, self.calls)
+
+    def opened() -> tm.Repository:
+        p = tm.Pipeline("counting")
+        files = tm.Files(str(tmp_path / "in"), format="csv", schema="k string, n int", maxFilesPerTrigger=1)
+        spec = tm.StateSpec.function(Counting().seen)
+        p.read(files).groupBy("k").mapWithState(spec, stateSchema="int", outputSchema="k string, n int", name="seen")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    (tmp_path / "in").mkdir()
+    for name in "ab":
+        (tmp_path / "in" / f"{name}.csv").write_text("a,1\n")
+    r = opened()
+    r.init()
+    assert run(r) == [0, 1]
+    assert taken == [1]
+    first, second = (one.code["definitions"] for one in r.commits())
+    assert first == second, "although the fields of the object changed in between"
+    assert not opened().check().other_code
+    reader = opened()
+    taken.clear()
+    assert reader.state("seen").num_rows == 1 and len(reader.log()) == 2 and reader.status().head == 1
+    assert taken == []

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidemill as tm
+from tests.journeys.place import Place, rows, sums
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, rows, sums
 from tidemill.cli.main import main
 from tidemill.verbs import promote as verb
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.arrive("1", "2", "3", "4", "5")
-    run(made.open())
-    return made
 
 
 @pytest.mark.parametrize("to_version", [-1, 0, 1])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.journeys.place import Place, sums
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, sums
 from tidemill.cli.main import main
 
 

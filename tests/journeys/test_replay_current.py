@@ -10,8 +10,8 @@ import pytest
 
 import tidemill as tm
 from tests.crash.worlds import dying
+from tests.journeys.place import Place, sums
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, sums
 from tidemill.cli.main import main
 from tidemill.driver.inputs import RecordedFile
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,52 @@ def test_a_damaged_commit_is_a_problem_and_hides_nothing_else(tmp_path: Path) ->
     found = opened(tmp_path).report()
     assert [one.version for one in found.commits] == [0, 2]
     assert len(found.problems) == 1 and "commits/0000000001.json" in found.problems[0]
+
+
+def test_damaged_commits_of_a_side_branch_are_a_problem_and_hide_nothing_else(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b", "c")
+    r = opened(tmp_path)
+    run(r)
+    fork = r.branch("fork", at=1)
+    side = r.replay(0, into="side", engine="local").branch
+    newest = tmp_path / "root/shop/branches" / f"{side}-2" / "commits/0000000002.json"
+    newest.write_text("{}")
+    found = opened(tmp_path).report()
+    assert [one.label for one in found.commits] == ["main@0", "main@1", "main@2"]
+    assert [one.label for one in found.others] == ["side@0", "side@1"]
+    assert [(one.name, one.head) for one in found.branches] == [("main", 2), (fork.name, 1), ("side", 2)]
+    assert found.diff is None and len(found.problems) == 1 and "commits/0000000002.json" in found.problems[0]
+    shutil.rmtree(newest.parent)
+    found = opened(tmp_path).report()
+    assert [one.label for one in found.commits] == ["main@0", "main@1", "main@2"] and found.others == []
+    assert [(one.name, one.head) for one in found.branches] == [("main", 2), ("fork", 1), ("side", -1)]
+    assert any("the commit is missing" in one for one in found.problems), found.problems
+
+
+def test_a_damaged_newest_commit_of_main_is_a_problem_of_the_report_of_a_branch(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
+    r = opened(tmp_path)
+    run(r)
+    r.branch("fix", at=0)
+    fix = on(tmp_path, "fix")
+    run(fix)
+    (tmp_path / "root/shop/branches/main/commits/0000000001.json").write_text("{}")
+    found = fix.report()
+    assert [one.label for one in found.commits] == ["main@0", "fix@1"]
+    assert found.diff is None and ["commits/0000000001.json" in one for one in found.problems] == [True]
+
+
+def test_in_the_middle_of_a_promotion_the_page_compares_what_check_compares(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b", "c")
+    r = opened(tmp_path)
+    run(r)
+    r.replay(0, into="one", engine="local")
+    r.promote("one")
+    r.replay(0, into="two", engine="local", max_batches=2)
+    found = r.report().diff
+    against = r.check(against="two").against
+    assert found is not None and against is not None
+    assert (found.before, found.after) == (against.before, against.after)
 
 
 def test_what_cannot_be_compared_is_a_problem_but_what_was_asked_for_raises(tmp_path: Path) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +88,31 @@ def test_a_port_that_is_in_use_is_one_clear_error(server: Server) -> None:
         InvalidInput, match=f"serve the report on 127.0.0.1:{server.server_port}: Address already in use"
     ):
         Server(server.server_port, lambda _: "")
+
+
+def test_the_command_serves_until_it_is_interrupted(repository: tm.Repository, tmp_path: Path) -> None:
+    arguments = ["report", repository.context.store.uri, "--serve", "--port", "0"]
+    command = [sys.executable, "-m", "tidemill", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        (port,) = re.findall(rf"^serving http://{HOST}:(\d+)/ until you end it with Ctrl-C$", line)
+        connection = http.client.HTTPConnection(HOST, int(port), timeout=30)
+        connection.request("GET", "/?operator=counts&key=b")
+        found = data(connection.getresponse().read().decode())
+        connection.close()
+        silent = socket.create_connection((HOST, int(port)))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        silent.close()
+    assert (found["head"]["version"], [one["key"] for one in found["look_ups"]]) == (1, ["b"])
+    assert (process.returncode, said) == (0, "")
+
+
+def test_the_command_serves_no_repository_that_cannot_be_read(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tidemill", "report", str(tmp_path / "none"), "--serve"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "") and "has no repository under" in done.stderr
 
 
 @pytest.mark.slow("start Chromium")

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.journeys.place import Place, sums
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, sums
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.journeys.place import Place, bag, rows
 from tests.journeys.shop import run
-from tests.journeys.test_replay import Place, bag, rows
 from tests.journeys.test_replay_operators import Code, everything, shop
 
 __all__ = ["shop"]

@@ -66,7 +66,7 @@ def _warnings(against: Against, status: str) -> Iterator[str]:
     for one in against.get("left_out") or ():
         file = f"{_code(one['path'])} of source {_code(one['source'])}, which version {one['version']} has read"
         lines.append(f"left out: {file}; it was gone when the branch was replayed")
-    if against["behind"] and (against["refused"] is None or against.get("only_behind")):
+    if against["behind"] and against["is_promotable"]:
         lines.append(f"not repeated yet: {versions_of(against['behind'])}; a promotion replays them first")
     lines += refusal(against)
     if lines:
@@ -75,9 +75,9 @@ def _warnings(against: Against, status: str) -> Iterator[str]:
 
 def refusal(against: Against) -> Iterator[str]:
     """Yield why `promote` would refuse the branch; nothing if it would not after catching up."""
-    if against["refused"] and not (against["behind"] and against.get("only_behind")):
-        why = against["refused"].removeprefix(f"promote `{against['branch']}`: ").removeprefix("promote: ")
-        yield f"it cannot be promoted: {_plain(why)}" + (f"; {_plain(against['hint'])}" if against.get("hint") else "")
+    if against["refusal"]:
+        hint = f"; {_plain(against['hint'])}" if against["hint"] else ""
+        yield f"it cannot be promoted: {_plain(against['refusal'])}{hint}"
 
 
 def _keys(against: Against) -> Iterator[str]:

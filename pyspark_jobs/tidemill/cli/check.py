@@ -65,7 +65,7 @@ def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
     if found.against is None:
         del fields["against"]
     else:
-        said = {"is_equal": found.against.is_equal, "is_promotable": found.against.is_promotable}
+        said = {name: getattr(found.against, name) for name in ("is_equal", "is_promotable", "refusal")}
         fields["against"] = {**plain(fields["against"]), **said}
     return fields
 
@@ -117,9 +117,8 @@ def _changes(found: Against, kept: Collection[str]) -> Iterator[str]:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}, but has read the same input"
     elif found.behind:
         yield f"`{found.branch}` has not repeated {versions_of(found.behind)}; replay on, or promote with --catch-up"
-    if found.refused and not found.is_promotable:
-        why = found.refused.removeprefix(f"promote `{found.branch}`: ").removeprefix("promote: ")
-        yield f"it cannot be promoted: {why}"
+    if found.refusal:
+        yield f"it cannot be promoted: {found.refusal}"
         if found.hint:
             yield f"  hint: {found.hint}"
 

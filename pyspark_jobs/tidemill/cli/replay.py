@@ -53,13 +53,13 @@ def replay(
     version. With --operators, only these are computed, so a new operator gets its past. A replay that was interrupted,
     or that reached its limits, continues when it is called again.
     """
-    from ..verbs.replay import Asked
+    from ..verbs.replay import ReplayRequest
     from ..verbs.replay import replay as carry_out
     from ..verbs.run import engine_on_demand
 
     repository = target.open()
     names = [name.strip() for given in operators for name in given.split(",")] or None
-    asked = Asked(from_version, into, to_version, files, follow, names)
+    asked = ReplayRequest(from_version, into, to_version, files, follow, names)
     engine = engine_on_demand(repository.context, None, drive.engine, drive.limits)
     with watched(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
         done = carry_out(repository.context, asked, engine, drive.limits, on_batch)

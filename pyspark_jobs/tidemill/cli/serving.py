@@ -6,9 +6,12 @@ that no web page elsewhere can read it under a name of its own.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
@@ -29,12 +32,17 @@ Page = Callable[[Mapping[str, str]], str]
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one page on 127.0.0.1. Port 0 is any that is free."""
+    """Serves one page on 127.0.0.1. Port 0 is any that is free.
 
-    daemon_threads = True
+    When it is closed, it waits for the answers under way. A thread that Python ends in the middle of native code would
+    abort the process.
+    """
+
+    daemon_threads = False
 
     def __init__(self, port: int, page: Page) -> None:
         self.page = page
+        self._connections: set[Any] = set()
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -47,6 +55,23 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """Where the page is."""
         return f"http://{HOST}:{self.server_port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread."""
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Stop listening, end the connections of silent clients, and wait for the answers under way."""
+        for one in list(self._connections):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RD)
+        super().server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,8 +16,8 @@ from ..protocol import decide
 from ..protocol.compatible import accepted_changes
 from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment, Split
 from ..protocol.successor import successor
+from .code import this_code
 from .context import Context, airflow
-from .fingerprint import fingerprint
 from .identity import folders_read
 from .sink_checks import NOT_SHARED, Shared, described
 
@@ -75,7 +75,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
             name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },
         "sources": folders_read(context, head),
-        "code": fingerprint(context),
+        "code": this_code(context),
         "next_deadline": _deadlines(receipts),
         "published_through": executed.publishing.through,
         "committed_ms": now_ms(),

@@ -6,10 +6,11 @@ operator never starts empty by accident.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +84,8 @@ class Context:
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
     sinks_seen: set[str] = field(default_factory=set)
     """Sinks that were seen to have no files of versions that the repository has lost."""
-    definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Digests of the operators and sinks of the code, taken when it was opened: a batch may change the objects that its
-    functions use."""
+    digests: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """Returns `definitions`, which it takes once."""
     begins: frozenset[str] = frozenset()
     """Operators that may begin on this branch after its start: those that a replay names."""
     recorded: Recorded | None = None
@@ -100,6 +100,14 @@ class Context:
     def fingerprints(self) -> Touched:
         """The fingerprints of files whose ETags changed, as far as this process and the hint know them."""
         return Touched(self.store, names.touched_hint(self.branch))
+
+    @property
+    def definitions(self) -> Mapping[str, Mapping[str, str]]:
+        """Digests of the operators and sinks of the code, taken when they are first asked for.
+
+        A run asks before its first batch, because a batch may change the objects that its functions use.
+        """
+        return self.digests()
 
     @property
     def operators(self) -> Collection[str]:
@@ -180,6 +188,10 @@ class Context:
                 hint="restore `refs/` and `branches/` from one backup",
             )
         return head
+
+    def remembering(self) -> Context:
+        """Return this context for one call that reads commits repeatedly; see `Log.remembering`."""
+        return dataclasses.replace(self, log=self.log.remembering())
 
     def task_place(self, number: int) -> Place:
         """Return where tasks of a new attempt find this branch. They store files for version or entry `number`."""

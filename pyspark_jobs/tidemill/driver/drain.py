@@ -26,10 +26,10 @@ from ..store.probe import probe
 from . import plan as planning
 from .assemble import Publishing
 from .bounds import check_clock, check_planned
+from .code import note_other_code
 from .context import Context
 from .discard import discard
 from .execute import execute
-from .fingerprint import note_other_code
 from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
@@ -118,6 +118,7 @@ class Drain:
         head = context.head()
         record_operators(context, head)
         self.computing.check_operators(head)
+        _ = context.definitions  # taken before functions of the user run, because these may change what they use
         note_other_code(context, head)
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place

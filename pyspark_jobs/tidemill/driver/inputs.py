@@ -140,8 +140,8 @@ def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
     )
 
 
-def left_out(recorded: Plan, ours: Plan) -> list[Split]:
-    """Return the first split of each file that a recorded plan has read and another one does not have."""
+def missing_from(ours: Plan, recorded: Plan) -> list[Split]:
+    """Return the first split of each file that a recorded plan has read and `ours` does not have."""
     there = {(split.source, split.path) for split in ours.splits}
     splits = [split for split in recorded.splits if split.requeued is None]
     gone = {(one.source, one.path): one for one in reversed(splits) if (one.source, one.path) not in there}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ..counts import versions_of
 from ..pipeline.part import Part
 from ..protocol.records import VersionOf
+from .code import DEFINITIONS
 from .context import Context
-from .fingerprint import DEFINITIONS
 from .steps import Steps
 
 LOG = logging.getLogger("tidemill")

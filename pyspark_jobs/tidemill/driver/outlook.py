@@ -37,13 +37,19 @@ class Outlook:
     """The steps that a replay is going to repeat. `needs_state`: it takes state and outputs as they are recorded."""
 
     def __init__(self, inputs: Inputs, needs_state: bool = False) -> None:
-        self._inputs, self._needs_state = inputs, needs_state
+        self.inputs, self._needs_state = inputs, needs_state
         self._after: dict[VersionOf, Counts] = {}
+        self._seen: Sequence[VersionOf] | None = None
 
     def look(self, steps: Steps, left: Sequence[VersionOf]) -> None:
-        """Read the commits and plans of steps. `InvalidInput` for the first that cannot be repeated."""
+        """Read the commits and plans of steps, and list the sources, unless the last call was for the same steps.
+
+        `InvalidInput` for the first step that cannot be repeated.
+        """
+        if left == self._seen:
+            return
         refs = steps.context.initialised()
-        self._inputs.look()
+        self.inputs.look()
         found: dict[VersionOf, Counts] = {}
         wrong: dict[str, dict[int, list[str]]] = {}
         for step in left:
@@ -70,7 +76,7 @@ class Outlook:
             if commit.kind in CARRIED_OUT:
                 plan = plan_of(steps, step, commit)
                 of_branch = wrong.setdefault(plan.branch, {})
-                of_branch[step.version] = self._inputs.wrong(plan, steps.context, steps.knowing(step, commit))
+                of_branch[step.version] = self.inputs.wrong(plan, steps.context, steps.knowing(step, commit))
             found[step] = commit.counts
         for branch, versions in wrong.items():
             refuse(versions, refs.named(branch))
@@ -78,6 +84,7 @@ class Outlook:
         for step in reversed(left):
             self._after[step] = Counts(input_files=files, input_bytes=size)
             files, size = files + found[step].input_files, size + found[step].input_bytes
+        self._seen = left
 
     def after(self, step: VersionOf) -> Counts:
         """Return the input files and bytes of the steps after one, as they are recorded."""

@@ -20,9 +20,9 @@ from ..protocol.progress import iso
 from ..protocol.records import Commit
 from ..state.columns import MapColumns
 from ..state.compare import Side, compared
+from .code import DEFINITIONS
 from .context import Context
 from .discard import discard_names
-from .fingerprint import DEFINITIONS
 from .partial_quarantine import quarantine_of
 from .sink_checks import NOT_SHARED, described
 

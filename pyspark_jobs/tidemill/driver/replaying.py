@@ -23,7 +23,7 @@ from .context import Context
 from .correct import correct
 from .discard import discard
 from .drain import Drain, EngineOf, Limits, OnProgress
-from .inputs import Files, Inputs, RecordedFile, left_out
+from .inputs import RecordedFile, missing_from
 from .ledger import store_left_out, store_requeued, store_skipped
 from .outlook import Outlook, plan_of
 from .partial import Partial
@@ -32,23 +32,23 @@ from .versions import Needed, hold
 
 
 class Replay(Drain):
-    """One call of `replay`: `context` is the branch, `source` the branch whose plans are carried out."""
+    """One call of `replay`: `context` is the branch, and `steps` are of the branch whose plans are carried out."""
 
     def __init__(
         self,
         context: Context,
-        source: Context,
-        files: Files,
+        steps: Steps,
+        outlook: Outlook,
         engine: EngineOf,
         limits: Limits,
         on_progress: OnProgress | None,
         part: Part | None = None,
     ) -> None:
         super().__init__(context, engine, limits, on_progress)
-        self.source = source
+        self.source = steps.context
         self.partial = None if part is None else Partial(context, part)
-        self.inputs = Inputs(context, files)
-        self.outlook = Outlook(self.inputs, needs_state=part is not None)
+        self.outlook, self.inputs = outlook, outlook.inputs
+        self._steps = steps
         self.repeating: Steps | None = None
         self.replayed: list[VersionOf] = []
         self.left_out: list[RecordedFile] = []
@@ -66,7 +66,10 @@ class Replay(Drain):
 
     def steps(self) -> Steps:
         """Return the steps of the source up to its newest version."""
-        return Steps(self.source, self.source.head())
+        head = self.source.head()
+        if head != self._steps.head:
+            self._steps = Steps(self.source, head)
+        return self._steps
 
     def left(self, head: Commit | None, steps: Steps, end: int | None) -> list[VersionOf]:
         """Return the steps that are left to replay, up to place `end`. `InvalidInput` if some cannot be.
@@ -164,7 +167,7 @@ class Replay(Drain):
         """
         assert plan.replays is not None
         before, knowing = plan_of(steps, plan.replays, recorded), steps.knowing(plan.replays, recorded)
-        gone = left_out(before, plan)
+        gone = missing_from(plan, before)
         self.left_out += [RecordedFile(one.source, one.path, recorded.version) for one in gone]
         self.changed += self.inputs.changed(before, plan, steps.context, knowing)
         files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in gone]

@@ -50,6 +50,10 @@ class Steps:
         return found, ends
 
     @cached_property
+    def _others(self) -> dict[str, Log]:
+        return {}
+
+    @cached_property
     def _places(self) -> dict[VersionOf, int]:
         return {step: place for place, step in enumerate(self.all)}
 
@@ -97,7 +101,9 @@ class Steps:
 
     def _log(self, step: VersionOf) -> Log:
         """Return the log of a step's branch. That of a dropped branch still has its records."""
-        return self.context.log if self.is_own(step) else Log(self.context.store, step.branch)
+        if self.is_own(step):
+            return self.context.log
+        return self._others.setdefault(step.branch, Log(self.context.store, step.branch).remembering())
 
     def _add(
         self, found: list[VersionOf], ends: dict[int, int], head: Commit, first: int, branch: Callable[[int], str]

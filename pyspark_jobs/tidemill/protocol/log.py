@@ -7,6 +7,7 @@ conditional create is the whole commit (`numbered`).
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from .records import CARRIED_OUT, Commit, Forgotten, Parent, Plan
 from .refs import MAIN, Refs
 
 Attached = TypeVar("Attached", Plan, Commit)
+MEMORY = 1000
+"""How many commits a log with a memory keeps."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Log:
         self._plans = Numbered(store, names.plans(branch), "plan", None, self._first, pause)
         self._newest: Commit | None = None
         self._confirmed = -1  # the newest version that this process has compared with the one before it
+        self._memory: dict[int, Commit] | None = None
 
     @property
     def branch(self) -> str:
@@ -72,6 +76,29 @@ class Log:
     def first(self) -> int:
         """The first version of the branch itself: 0, or the one after the fork."""
         return self._first
+
+    def remembering(self) -> Log:
+        """Return this log with a memory of the commits that it has read last, for a call that reads them repeatedly.
+
+        Commits never change, so the result is the same. Damage after the first read is not noticed.
+        """
+        if self._memory is not None:
+            return self
+        made = copy.copy(self)
+        made._memory = {}
+        made._fork = None if self._fork is None else dataclasses.replace(self._fork, log=self._fork.log.remembering())
+        return made
+
+    def newest_version(self) -> int:
+        """Return the number of the newest version, -1 if there is none. Does not read its record.
+
+        A branch without commits of its own has that of its fork. `CorruptState` if records of the branch are missing.
+        """
+        newest = self._commits.newest()
+        if newest is None:
+            self._refuse_lost_commits()
+            return self._first - 1
+        return newest
 
     def head(self) -> Commit | None:
         """Return the newest commit, or None if there is none (version -1).
@@ -222,9 +249,17 @@ class Log:
         return Committed(there, "created" if outcome == "ours" else "already")
 
     def _find(self, version: int) -> Commit | None:
-        found = self._commits.read(version)
-        name = self._commits.name(version)
-        return None if found is None else self._checked(decode(Commit, found, name), name, version)
+        if self._memory is not None and version in self._memory:
+            return self._memory[version]
+        data, name = self._commits.read(version), self._commits.name(version)
+        if data is None:
+            return None
+        found = self._checked(decode(Commit, data, name), name, version)
+        if self._memory is not None:
+            if len(self._memory) >= MEMORY:
+                del self._memory[next(iter(self._memory))]
+            self._memory[version] = found
+        return found
 
     def _commit(self, version: int) -> Commit:
         found = self._find(version)

@@ -55,7 +55,7 @@ CHANGES: dict[Kind, set[str]] = {
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
     "migrate": {"reason", "state", "rows", "schemas", "operators", "next_deadline", "renamed", "state_changes"},
     "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
-    "rewind": RESTORED | CORRECTED,
+    "rewind": RESTORED | CORRECTED | {"sinks"},
     "promote": RESTORED | PROMOTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
     "compact": {"reason", "withdraws", "adds", "shown_by"},
@@ -151,9 +151,24 @@ def restored(origin: Origin, target: Commit | None) -> dict[str, Any]:
     operators = {name: metrics for name, metrics in like.operators.items() if name in state}
     schemas = {name: schema for name, schema in like.schemas.items() if name not in removed}
     changes |= {"state": state, "rows": rows, "operators": operators, "schemas": schemas}
+    changes["sinks"] = _shown(origin.head, target)
     changes["replaced"] = replaced_at(origin.number, target)
     changes["restores"] = refs.start if target is None else target.as_parent
     return changes
+
+
+def _shown(head: Commit | None, target: Commit | None) -> dict[str, Any]:
+    """Return the sinks of the head, with the columns and format of `target`, because only its rows stay published.
+
+    A sink that has another place since, or that `target` does not have, is as in the head.
+    """
+    now, then = ({} if one is None else one.sinks for one in (head, target))
+    return {
+        name: {**then[name], "owner": sink.get("owner")}
+        if name in then and then[name].get("uri") == sink.get("uri")
+        else sink
+        for name, sink in now.items()
+    }
 
 
 def _lasting(event_time: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -22,11 +22,11 @@ from ..protocol.records import Commit
 from ..protocol.refs import Refs
 from ..protocol.retained import first_kept, floor, seen_floor
 from ..verbs.at import branch_name
-from ..verbs.branch import BranchInfo, branches
+from ..verbs.branch import BranchInfo, branches_found
 from .data import BranchLine, LookUp, OperatorState, Report, Watermark
 from .graph import graph_of
 from .points import Names, point_of
-from .samples import diff_of, fork_of, late_rows, look_up, quarantined_rows
+from .samples import diff_of, late_rows, look_up, quarantined_rows, start_of
 
 COMMITS = 500
 READERS = 16
@@ -36,7 +36,7 @@ MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportRequest:
     """The arguments of a report.
 
     `diff`: two versions, or None for the open branch, or else the newest one, compared with the branch from which it
@@ -78,12 +78,12 @@ class Problems:
         return self.found[:MOST_PROBLEMS] + ([f"and {rest:,} more; `tidemill verify` lists them"] if rest > 0 else [])
 
 
-def collect(context: Context, asked: Asked) -> Report:
+def collect(context: Context, asked: ReportRequest) -> Report:
     """Return the report of a branch. `InvalidInput` if the repository has not been initialised, or for an argument."""
     asked.check()
     warn_if_moved(context)
     problems, head = Problems(), context.head()
-    known = branches(context)
+    known = _known(context, problems)
     refs = context.initialised()
     names = Names({one.id: one.name for one in known}, refs.tags)
     open_branch = branch_name(context, context.branch)
@@ -97,7 +97,7 @@ def collect(context: Context, asked: Asked) -> Report:
     ]
     points = [point_of(one, names, head is None or not is_effective(head, one.version)) for one in commits]
     rest = [point_of(one, names, not is_effective(newest, one.version)) for one, newest in others]
-    lines = [BranchLine(one.name, fork_of(one), one.head, one.name in shown) for one in known]
+    lines = [BranchLine(one.name, start_of(one), one.head, one.name in shown) for one in known]
     made = now_ms()
     return Report(
         tidemill=version_of_tidemill(),
@@ -126,6 +126,14 @@ def collect(context: Context, asked: Asked) -> Report:
     )
 
 
+def _known(context: Context, problems: Problems) -> list[BranchInfo]:
+    found = branches_found(context)
+    for _, lost in found:
+        if lost is not None:
+            problems.add(lost)
+    return [one for one, _ in found]
+
+
 def _look_up(context: Context, head: Commit | None, operator: str | None, key: Any) -> LookUp:
     from ..verbs.located import operator_in, schemas_at
 
@@ -148,15 +156,14 @@ def _branches(known: Sequence[BranchInfo], open_branch: str) -> set[str]:
 def _of_others(
     context: Context, refs: Refs, known: Sequence[BranchInfo], shown: set[str], most: int, problems: Problems
 ) -> Iterator[tuple[Commit, Commit]]:
-    """Yield the newest commits of the other branches, each with the head of its branch."""
+    """Yield the newest commits of the other branches, each with the newest one of its branch that can be read."""
     others = [one for one in known if one.id != context.branch and one.name in shown]
     share = max(most // max(len(others), 1), 1)
     for one in others:
         log = log_of(context.store, refs, one.id)
-        head = log.head()
-        if head is not None and head.branch == one.id:
-            first = max(log.first, first_kept(floor(refs, one.id)), head.version + 1 - share)
-            yield from ((found, head) for found in _read(log, range(first, head.version + 1), problems))
+        first = max(log.first, first_kept(floor(refs, one.id)), one.head + 1 - share)
+        found = list(_read(log, range(first, one.head + 1), problems))
+        yield from ((commit, found[-1]) for commit in found)
 
 
 def _read(log: Log, versions: Sequence[int], problems: Problems) -> Iterator[Commit]:

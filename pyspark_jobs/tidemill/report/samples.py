@@ -14,10 +14,12 @@ from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Commit
 from ..verbs import read
 from ..verbs.branch import BranchInfo
-from ..verbs.diff import Asked, DiffReport, diff
+from ..verbs.diff import DiffReport, DiffRequest, diff
 from ..verbs.diff_outputs import OutputDiff
 from ..verbs.diff_state import StateDiff
 from ..verbs.history import KeyVersion, history
+from ..verbs.level import level_of
+from ..verbs.open import on_branch
 from .data import Diff, DiffPart, LookUp
 from .points import Names
 from .values import rows_of, shown
@@ -57,7 +59,7 @@ def quarantined_rows(context: Context, commits: Sequence[Commit], problems: Prob
         return []
 
 
-def fork_of(branch: BranchInfo) -> str | None:
+def start_of(branch: BranchInfo) -> str | None:
     """Return the version from which a branch starts, None for `main`."""
     return None if branch.fork_branch is None else f"{branch.fork_branch}@{branch.fork_version}"
 
@@ -71,8 +73,8 @@ def diff_of(
     """Return the diff that was asked for, or by default that of the open or newest branch and its origin."""
     if isinstance(asked, tuple | list):
         return _diff(context, *asked)
-    versions = _default(context, branches) if asked is None else None
     try:
+        versions = _default(context, branches) if asked is None else None
         return None if versions is None else _diff(context, *versions)
     except (CorruptState, InvalidInput) as error:
         problems.add(error)
@@ -80,26 +82,18 @@ def diff_of(
 
 
 def _default(context: Context, branches: Sequence[BranchInfo]) -> tuple[str, str] | None:
-    """Return the newest version of a branch, and the one of its origin to compare it with.
-
-    After a replay that is the version that was repeated, otherwise the newest.
-    """
+    """Return the newest version of a branch, and the version with which `check` compares it."""
     forks = [one for one in branches if one.fork_branch is not None]
     chosen = next((one for one in forks if one.id == context.branch), forks[-1] if forks else None)
     origin = None if chosen is None else next((one for one in branches if one.name == chosen.fork_branch), None)
     if chosen is None or origin is None:  # the branch from which it starts was dropped
         return None
-    from ..verbs.at import commit_at
-
-    head = commit_at(context, f"{chosen.name}@{chosen.head}")[1]
-    at = origin.head
-    if head is not None and head.replays is not None and head.replays.branch == origin.id:
-        at = head.replays.version
-    return f"{origin.name}@{at}", f"{chosen.name}@{chosen.head}"
+    level = level_of(on_branch(context, origin.name), on_branch(context, chosen.name))
+    return level.label, f"{chosen.name}@{chosen.head}"
 
 
 def _diff(context: Context, a: int | str, b: int | str) -> Diff:
-    found = diff(context, a, b, Asked(limit=EXAMPLES))
+    found = diff(context, a, b, DiffRequest(limit=EXAMPLES))
     assert isinstance(found, DiffReport)
     parts = [*map(_of_state, found.operators.values()), *map(_of_sink, found.sinks.values())]
     return Diff(found.before, found.after, parts, {name: shown(why) for name, why in found.problems.items()})

@@ -5,15 +5,18 @@ INVARIANT: `protocol.named` says which objects a record names; nothing here know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ..errors import CorruptState
 from ..protocol.named import Object, named
 from ..protocol.records import Commit, digest
 from ..protocol.refs import Refs
 from ..store import Entry, ObjectMissing, Store
 from .report import Findings
 
+READERS = 16
 OnChecked = Callable[[int, int], None]
 """Called with the number of objects that were checked, and of all."""
 
@@ -69,6 +72,19 @@ class Objects:
             return f"{what}, from version 0 on"
         shown = f"version {first}" if first == last else f"versions {max(first, 0)} to {last}"
         return f"{what} in {shown}" + (f" of branch `{branch}`" if branch not in ("", "main") else "")
+
+
+def check_stored(store: Store, expected: Iterable[Object], what: str) -> None:
+    """Raise `CorruptState` if an object is missing or has another size. Costs a request for each object."""
+    wanted = list(expected)
+    with ThreadPoolExecutor(READERS, "tidemill-stat") as pool:
+        for one, there in zip(wanted, pool.map(lambda one: store.stat(one.name), wanted), strict=True):
+            fault = _fault(one, there)
+            if fault is not None:
+                raise CorruptState(
+                    f"{what}: `{one.name}`: {fault}",
+                    hint="restore the object from a backup; `tidemill verify` lists all that are damaged",
+                )
 
 
 def _fault(expected: Object, there: Entry | None) -> str | None:

@@ -16,16 +16,15 @@ import pyarrow.types as pt
 
 from ..driver.context import Context
 from ..driver.inputs import RecordedFile
-from ..driver.steps import Steps, last_repeated
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import CARRIED_OUT, Commit
-from .at import label
-from .covered import CATCH_UP, left_out, own_versions
-from .diff import Asked, diff
+from .covered import CATCH_UP, files_left_out, own_versions
+from .diff import DiffRequest, diff
 from .diff_outputs import OutputDiff
 from .diff_state import StateDiff
-from .open import on_branch, on_branch_of
-from .promote import planned, planned_if_level
+from .level import level_of
+from .open import on_branch
+from .promote import planned
 
 MOST_DIGITS = 75
 """How many digits a difference may have. A sum or difference of two such numbers has one more, the most that Arrow has.
@@ -109,6 +108,13 @@ class Against:
         return not (self.problems or self.dropped_sinks or any(states) or any(rows))
 
     @property
+    def refusal(self) -> str:
+        """Why the branch is not promotable, for a line that names it; empty if it is."""
+        if self.is_promotable:
+            return ""
+        return str(self.refused).removeprefix(f"promote `{self.branch}`: ").removeprefix("promote: ")
+
+    @property
     def is_promotable(self) -> bool:
         """Whether `promote` would accept the branch, as it is or with `--catch-up`."""
         return self.refused is None or bool(self.behind and self.only_behind)
@@ -116,16 +122,18 @@ class Against:
 
 def against(context: Context, name: str, tolerance: float | None = None) -> Against:
     """Compare a branch with this one. `InvalidInput` for an unknown branch, or one that has no version of its own."""
-    branch = on_branch(context, name)
+    context = context.remembering()
+    branch = on_branch(context, name).remembering()
     if branch.branch == context.branch:
         raise InvalidInput(f"check against `{name}`: it is the branch that is open", hint="name another branch")
     theirs = branch.head()
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"check against `{name}`: it has no version of its own", hint="replay into it first")
     head = context.head()
-    level = _level(context, branch, Steps(context, head))
+    level = level_of(context, branch)
+    own = list(own_versions(branch, theirs))
     before, after = level.label, f"{name}@{theirs.version}"
-    found = diff(context, before, after, Asked(tolerance=tolerance))
+    found = diff(context, before, after, DiffRequest(tolerance=tolerance))
     assert not isinstance(found, StateDiff | OutputDiff)  # because all is compared
     rows = {} if level.commit is None else level.commit.rows
     made = {*theirs.sinks, *(() if head is None else head.sinks)}  # others of this code have no version on either side
@@ -141,8 +149,8 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
             if rows.total or one in made
         },
         problems=found.problems,
-        own=[one.version for one in own_versions(branch, theirs) if one.kind in CARRIED_OUT and one.replays is None],
-        left_out=left_out(branch, theirs),
+        own=[one.version for one in own if one.kind in CARRIED_OUT and one.replays is None],
+        left_out=files_left_out(own),
         dropped_sinks=_dropped(context, head),
         **_refused(context, name, goes_on=theirs.replays is not None),
     )
@@ -155,37 +163,7 @@ def _dropped(context: Context, head: Commit | None) -> list[str]:
 
 def behind(context: Context, name: str) -> list[int]:
     """Return the versions of this branch that another one has not repeated. One that repeats none is not behind."""
-    return _level(context, on_branch(context, name), Steps(context, context.head())).behind
-
-
-@dataclass(frozen=True)
-class _Level:
-    """The version whose input a branch has read, as `diff` takes it, its commit, and the later versions of this one."""
-
-    label: str
-    commit: Commit | None
-    behind: list[int]
-
-
-def _level(context: Context, branch: Context, steps: Steps) -> _Level:
-    """Return the version that a branch has repeated last; the newest one, if it repeats none.
-
-    In the middle of a promotion, that is a version of the promoted branch. If a promotion or a rewind has replaced the
-    version since, it is still that version: the branch has read the same input.
-    """
-    head, repeated = steps.head, last_repeated(branch, branch.head())
-    newest = -1 if head is None else head.version
-    if repeated is None:
-        return _Level(label(context, newest), head, [])
-    after = steps.after(repeated)
-    behind = [version for version, end in steps.ends.items() if after is not None and end > after]
-    version = max((one for one, end in steps.ends.items() if after is not None and end == after), default=None)
-    if version is None and repeated.branch not in context.initialised().dropped:
-        theirs = on_branch_of(context, repeated.branch)
-        return _Level(label(theirs, repeated.version), theirs.log.commit(repeated.version), behind)
-    if version is None:
-        version = max((one for one, end in steps.ends.items() if after is not None and end < after), default=-1)
-    return _Level(label(context, version), None if version < 0 else context.log.commit(version), behind)
+    return level_of(context, on_branch(context, name)).behind
 
 
 def _refused(context: Context, name: str, *, goes_on: bool) -> dict[str, Any]:
@@ -193,12 +171,11 @@ def _refused(context: Context, name: str, *, goes_on: bool) -> dict[str, Any]:
 
     `goes_on`: the branch can be replayed further, because it has no batch of its own.
     """
-    for look in (planned_if_level, planned):
-        try:
-            look(context, name)
-        except (InvalidInput, StoreUnavailable) as error:
-            only_behind = error.hint == CATCH_UP and goes_on
-            return {"refused": error.first_line, "hint": error.hint or "", "only_behind": only_behind}
+    try:
+        planned(context, name)
+    except (InvalidInput, StoreUnavailable) as error:
+        only_behind = error.hint == CATCH_UP and goes_on
+        return {"refused": error.first_line, "hint": error.hint or "", "only_behind": only_behind}
     return {"refused": None}
 
 

@@ -16,7 +16,7 @@ from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.lost_versions import place_of
 from ..driver.versions import VersionSpec, is_number, resolve
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..names import check_name
 from ..pipeline.places import check_branch_place, overlap
 from ..protocol.entries import DropBranch, NewBranch
@@ -60,7 +60,7 @@ def branch(
     With `if_needed` a branch of this name, start and place is left as it is, so that a caller may repeat the call.
     """
     if if_needed and _is_same(context.refresh(), name, _fork(context, at), publish_to):
-        return next(one for one in branches(context) if one.name == name)
+        return _found(context, context.initialised(), context.initialised().branches[name])[0]
     make = _entry(context, name, at, publish_to, reason, if_needed)
     probe(context.store)
     refs = context.refs_log.append(make)
@@ -120,11 +120,28 @@ def _entry(
 
 
 def branches(context: Context) -> list[BranchInfo]:
-    """Return all branches, `main` first, in the order in which they were made."""
+    """Return all branches, `main` first, in the order in which they were made.
+
+    `CorruptState` for a branch whose commits are lost.
+    """
+    found = branches_found(context)
+    for _, lost in found:
+        if lost is not None:
+            raise lost
+    return [one for one, _ in found]
+
+
+def branches_found(context: Context) -> list[tuple[BranchInfo, CorruptState | None]]:
+    """Return all branches. One whose commits are lost has the version from which it starts as `head`, and the error."""
     refs = context.refresh()
-    heads = {one.name: log_of(context.store, refs, one.id).head() for one in refs.branches.values()}
-    numbers = {name: -1 if head is None else head.version for name, head in heads.items()}
-    return [_info(refs, one, numbers[one.name]) for one in refs.branches.values()]
+    return [_found(context, refs, one) for one in refs.branches.values()]
+
+
+def _found(context: Context, refs: Refs, one: Branch) -> tuple[BranchInfo, CorruptState | None]:
+    try:
+        return _info(refs, one, log_of(context.store, refs, one.id).newest_version()), None
+    except CorruptState as error:
+        return _info(refs, one, -1 if one.fork is None else one.fork.version), error
 
 
 def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
@@ -146,14 +163,18 @@ def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
 
 
 def droppable(context: Context, name: str) -> BranchInfo:
-    """Return the branch that `drop_branch` would end. `InvalidInput` if it cannot. Writes nothing."""
+    """Return the branch that `drop_branch` would end. `InvalidInput` if it cannot. Writes nothing.
+
+    Damaged commits are no obstacle, because dropping a branch is how to go on without them.
+    """
     if name == MAIN:
         raise InvalidInput("drop branch `main`: it cannot be dropped")
-    known = {one.name: one for one in branches(context)}
-    if name not in known:
-        raise unknown("branch", name, sorted(known.keys() - {MAIN}))
-    _refuse_needed(context.initialised(), known[name])
-    return known[name]
+    refs = context.refresh()
+    if name not in refs.branches:
+        raise unknown("branch", name, sorted(refs.branches.keys() - {MAIN}))
+    known, _ = _found(context, refs, refs.branches[name])
+    _refuse_needed(refs, known)
+    return known
 
 
 def _fork(context: Context, at: VersionSpec | date | None) -> Parent:

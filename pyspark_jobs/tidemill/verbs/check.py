@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from ..driver.code import OtherCode, other_code
 from ..driver.context import Context
-from ..driver.fingerprint import OtherCode, other_code
 from ..driver.identity import check_root
 from ..driver.sink_checks import Accepted, check_outputs
 from ..errors import InvalidInput

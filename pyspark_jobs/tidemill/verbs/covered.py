@@ -29,11 +29,14 @@ def own_versions(branch: Context, theirs: Commit) -> Iterator[Commit]:
         yield branch.log.commit(version)
 
 
-def left_out(branch: Context, theirs: Commit) -> list[RecordedFile]:
-    """Return the files that replays into a branch left out, each with the version that had read it."""
+def files_left_out(own: Iterable[Commit]) -> list[RecordedFile]:
+    """Return the files that replays into a branch left out, each with the version that had read it.
+
+    `own` are its own versions.
+    """
     return [
         RecordedFile(file.source, file.path, commit.version if commit.replays is None else commit.replays.version)
-        for commit in own_versions(branch, theirs)
+        for commit in own
         if commit.kind in CARRIED_OUT
         for file in commit.skipped
     ]

@@ -47,7 +47,7 @@ class DiffReport:
 
 
 @dataclass(frozen=True)
-class Asked:
+class DiffRequest:
     """The optional arguments of `diff`."""
 
     operator: str | None = None
@@ -81,7 +81,7 @@ class Asked:
         return Wanted(None, self.variable, self.partial, self.tolerance, self.limit)
 
 
-def diff(context: Context, a: VersionSpec, b: VersionSpec, asked: Asked) -> DiffReport | StateDiff | OutputDiff:
+def diff(context: Context, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> DiffReport | StateDiff | OutputDiff:
     """Compare two versions: an operator's state, a sink's outputs, or everything."""
     asked.check()
     warn_if_moved(context)
@@ -98,7 +98,7 @@ def _points(context: Context, a: VersionSpec, b: VersionSpec, operator: str | No
     return Point(*commit_at(context, a, verb, operator)), Point(*commit_at(context, b, verb, operator))
 
 
-def _report(a: Point, b: Point, asked: Asked) -> DiffReport:
+def _report(a: Point, b: Point, asked: DiffRequest) -> DiffReport:
     operators: dict[str, StateDiff] = {}
     sinks: dict[str, OutputDiff] = {}
     problems: dict[str, str] = {}

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
+from ..driver.code import DEFINITIONS
 from ..driver.context import Context
-from ..driver.fingerprint import DEFINITIONS
 from ..driver.identity import warn_if_moved
 from ..errors import InvalidInput
 from ..operators.transform_with_state import TIMERS

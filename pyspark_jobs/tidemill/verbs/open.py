@@ -6,6 +6,7 @@ INVARIANT: opening writes nothing. `main` is opened without a request; any other
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,7 +83,7 @@ def context_on(
         reference=loaded.reference or None,
         modules=loaded.modules,
         paths=loaded.paths,
-        definitions=definitions(job),
+        digests=functools.cache(functools.partial(definitions, job)),
     )
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..driver.code import other_code, promoted_code
 from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.drain import EngineOf, Limits, OnProgress
-from ..driver.fingerprint import other_code, promoted_code
 from ..driver.identity import check_root
 from ..driver.inputs import RecordedFile
 from ..driver.promoted import record_operators
@@ -29,16 +29,18 @@ from ..driver.versions import Needed, hold
 from ..errors import Fenced, InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.history import effective, is_effective, last_forget, replaced_at
+from ..protocol.named import Object
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.successor import RESTORED, totals
 from ..store.probe import probe
+from ..upkeep.objects import check_stored
 from ..upkeep.rest_published import Writing
 from .at import branch_name
-from .covered import check_covered, left_out, own_versions
+from .covered import check_covered, files_left_out, own_versions
 from .open import on_branch
 from .read import output_files
-from .replay import Asked, ReplayReport, replay
+from .replay import ReplayReport, ReplayRequest, replay
 from .sink_change import SinkChange, published_instead, sink_change
 
 OUTPUTS = ("correct", "keep")
@@ -70,10 +72,11 @@ class Promotion:
 
 @dataclass(frozen=True)
 class _Found:
-    """The heads of both branches, the version and commit at which they part, and what is published instead."""
+    """The heads of both branches, the branch's own versions, where they part, and what is published instead."""
 
     head: Commit | None
     theirs: Commit
+    own: list[Commit]
     start: int
     fork: Commit | None
     change: SinkChange | None
@@ -85,10 +88,11 @@ def promote(
     context: Context, name: str, reason: str = "", outputs: str = "correct", accepted: Accepted | None = None
 ) -> Commit:
     """Take over the state of a branch by a commit, and return it. `InvalidInput` if the branch has not all input."""
+    context = context.remembering()
     check_root(context)
     probe(context.store)
     repair(context, context.head())
-    branch = on_branch(context, name)
+    branch = _on_branch(context, name)
     found = _checked(context, branch, name, outputs, accepted or Accepted())
     while found.promotion.empty:
         _leave_empty(context, found, name)
@@ -97,6 +101,7 @@ def promote(
     number = context.origin(found.head).number
     versions = [one.version for those in found.added.values() for one in those]
     hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=context.branch)
+    check_stored(context.store, _taken(branch, found), f"promote `{name}`")
     origin = context.origin(found.head)
     theirs, outputs_of = found.theirs, context.job.outputs
     changes: dict[str, Any] = {name: getattr(theirs, name) for name in RESTORED}
@@ -118,7 +123,7 @@ def promote(
         changes |= {
             "attempt": attempt,
             "replaced": replaced_at(number, found.fork),
-            "quarantine": [file for commit in own_versions(branch, theirs) for file in commit.quarantine],
+            "quarantine": [file for commit in found.own for file in commit.quarantine],
             **instead,
         }
     try:
@@ -128,6 +133,15 @@ def promote(
         raise
     record_operators(context, made)
     return made
+
+
+def _taken(branch: Context, found: _Found) -> Iterator[Object]:
+    """Yield the objects without which no run could go on after the promotion: segments of state, and output files."""
+    for maps in branch.committed(found.theirs).values():
+        for segments in maps.values():
+            yield from (Object(one.name, one.checksum, one.size) for one in segments)
+    for added in found.added.values():
+        yield from (Object(one.name, one.checksum, one.size) for output in added for one in output.files)
 
 
 def _leave_empty(context: Context, found: _Found, name: str) -> None:
@@ -178,14 +192,20 @@ def when_level(context: Context, level: Callable[[], object], take_over: Callabl
 
 def planned(context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
     """Return what `promote` would do. Writes nothing."""
-    return _checked(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+    context = context.remembering()
+    return _checked(context, _on_branch(context, name), name, outputs, accepted or Accepted()).promotion
 
 
 def planned_if_level(
     context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None
 ) -> Promotion:
     """Return what `promote` would do if the branch had read all that this one has."""
-    return _found(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+    context = context.remembering()
+    return _found(context, _on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+
+
+def _on_branch(context: Context, name: str) -> Context:
+    return on_branch(context, name).remembering()
 
 
 def _checked(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:
@@ -221,11 +241,12 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
         _check_history(context, name, head, theirs, start, last_repeated(branch, theirs))
     check_outputs(context, head, accepted)
     fork = None if start < 0 else context.log.commit(start)
-    missing = left_out(branch, theirs)
+    own = list(own_versions(branch, theirs))
+    missing = files_left_out(own)
     if outputs == "keep":
         promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing, ends=ends, other_code=other)
-        return _Found(head, theirs, start, fork, None, {}, promotion)
-    added = _added(context, branch, name, theirs)
+        return _Found(head, theirs, own, start, fork, None, {}, promotion)
+    added = _added(context, name, own)
     change = sink_change(context, head, fork, "promote")
     promotion = Promotion(
         branch=name,
@@ -238,18 +259,18 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
         ends=ends,
         other_code=other,
     )
-    return _Found(head, theirs, start, fork, change, added, promotion)
+    return _Found(head, theirs, own, start, fork, change, added, promotion)
 
 
-def _added(context: Context, branch: Context, name: str, theirs: Commit) -> dict[str, list[AddedOutput]]:
+def _added(context: Context, name: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
     """Return by sink what the versions of the branch made. `InvalidInput` if it is for another kind of sink."""
     added: dict[str, list[AddedOutput]] = {}
-    for commit in own_versions(branch, theirs):
+    for commit in own:
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
             if sink in context.job.outputs:
                 _check_kind(context, name, commit, sink)
             if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
-                added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
+                added.setdefault(sink, []).append(AddedOutput(commit.branch, commit.version, files))
     return added
 
 
@@ -356,5 +377,5 @@ def catch_up(
             planned(context, name, outputs, accepted)
             return ReplayReport(name, [], [], 0)
     fork = branch.initialised().branches[name].fork
-    asked = Asked(0 if fork is None else fork.version + 1, name, follow=True)
+    asked = ReplayRequest(0 if fork is None else fork.version + 1, name, follow=True)
     return replay(context, asked, engine, limits, on_progress)

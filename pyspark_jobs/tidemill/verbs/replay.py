@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..driver.code import OtherCode, other_code
 from ..driver.context import Context
 from ..driver.drain import EngineOf, Limits, OnProgress
-from ..driver.fingerprint import OtherCode, other_code
 from ..driver.inputs import Files, Inputs, RecordedFile
 from ..driver.left_alone import LeftAlone, left_alone, warn
 from ..driver.outlook import Outlook
@@ -23,7 +23,8 @@ from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.part import Part, part_of
-from ..protocol.records import Commit
+from ..protocol.history import effective
+from ..protocol.records import CARRIED_OUT
 from ..protocol.refs import MAIN
 from .branch import branch
 from .open import on_branch
@@ -55,7 +56,7 @@ class ReplayReport:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplayRequest:
     """The arguments of `replay`."""
 
     from_version: VersionSpec
@@ -67,35 +68,37 @@ class Asked:
 
 
 def replay(
-    context: Context, asked: Asked, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
+    context: Context, asked: ReplayRequest, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
-    first, end = _range(context, asked)
+    context = context.remembering()
+    steps = Steps(context, context.head())
+    first, end = _range(steps, asked)
     name, files = asked.into, _files(asked.files)
-    ours = on_branch(context, name) if name in context.refresh().branches else None
+    ours = _on_branch(context, name) if name in context.refresh().branches else None
     if ours is not None:
         _check_fork(context, ours, name, first)
     part = _part(context, ours, asked)
     context, ours = _letting(context, part), None if ours is None else _letting(ours, part)
+    outlook = Outlook(Inputs(context, files), part is not None)
     if ours is None or _has_none(ours):
-        steps = Steps(context, context.head())
         after = steps.after_version(first - 1)
         if after is None:
             raise InvalidInput(
                 f"replay from version {first}: version {first - 1} was rewound, or a promotion replaced it",
                 hint="replay from an earlier version; `tidemill log` shows what was replaced",
             )
-        Outlook(Inputs(context, files), part is not None).look(steps, steps.all[after:end])
+        outlook.look(steps, steps.all[after:end])
     if ours is None:
         _check_code(context, name, first, part)
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
-        ours = _letting(on_branch(context, name), part)
+        ours = _letting(_on_branch(context, name), part)
         _check_fork(context, ours, name, first)
-    work = Replay(ours, context, files, engine, limits, on_progress, part)
-    todo = work.left(ours.head(), work.steps(), end)
+    work = Replay(ours, steps, outlook, engine, limits, on_progress, part)
+    todo = work.left(ours.head(), steps, end)
     if todo:
         _check_same_code(ours, name, part)
-    alone = [] if part is None else left_alone(context, part, work.steps(), todo)
+    alone = [] if part is None else left_alone(context, part, steps, todo)
     warn(alone)
     work.replay(end)
     while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
@@ -123,12 +126,15 @@ def replay(
     )
 
 
-def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
+def _on_branch(context: Context, name: str) -> Context:
+    return on_branch(context, name).remembering()
+
+
+def _range(steps: Steps, asked: ReplayRequest) -> tuple[int, int | None]:
     """Return the first version to carry out, and the place in the steps at which to end; None: at the newest."""
     if check_name(asked.into, "branch") == MAIN:
         raise InvalidInput("replay into `main`: `main` cannot be a target", hint="replay into a branch, and promote it")
-    head: Commit | None = context.head()
-    newest = -1 if head is None else head.version
+    context, newest = steps.context, -1 if steps.head is None else steps.head.version
     first = resolve(context, asked.from_version)
     last = newest if asked.to_version is None else resolve(context, asked.to_version)
     if not 0 <= first <= newest:
@@ -139,9 +145,9 @@ def _range(context: Context, asked: Asked) -> tuple[int, int | None]:
     if last > newest:
         raise InvalidInput(f"replay to version {last}: versions go from 0 to {newest}")
     if asked.to_version is None:
-        end = None if asked.follow else len(Steps(context, head).all)
+        end = None if asked.follow else len(steps.all)
     else:
-        end = Steps(context, head).after_version(last)
+        end = steps.after_version(last)
         if end is None:
             raise InvalidInput(
                 f"replay to version {last}: it was rewound, or a promotion replaced it",
@@ -156,7 +162,7 @@ def _has_none(branch: Context) -> bool:
     return head is None or head.branch != branch.branch
 
 
-def _part(context: Context, ours: Context | None, asked: Asked) -> Part | None:
+def _part(context: Context, ours: Context | None, asked: ReplayRequest) -> Part | None:
     """Return the part of the pipeline that a replay computes; None: all of it. A branch goes on as it began.
 
     `InvalidInput` for operators that do not fit, or are not those with which the branch began.
@@ -193,9 +199,13 @@ def _letting(context: Context, part: Part | None) -> Context:
 
 
 def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
-    """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither."""
+    """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither.
+
+    Corrections are the same with any code. What came before the start of the branch does not matter, either.
+    """
     theirs = ours.head()
-    if theirs is None or _has_none(ours):
+    own = [] if theirs is None else reversed(list(effective(theirs, ours.log.first)))
+    if theirs is None or not any(ours.log.commit(version).kind in CARRIED_OUT for version in own):
         return
     lacking = [f"operator `{one}`" for one in sorted(theirs.schemas) if one not in ours.job.operators]
     lacking += [f"sink `{one}`" for one in sorted(theirs.sinks) if one not in ours.job.outputs]

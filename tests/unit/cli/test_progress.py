@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.journeys.test_replay import Place, place
+from tests.journeys.place import Place, placed
 from tidemill.cli import progress
 from tidemill.cli.main import main
 
-__all__ = ["place"]
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return placed(tmp_path)
 
 
 @dataclasses.dataclass

@@ -20,7 +20,7 @@ DEFINITIONS = "definitions"
 KINDS = ("operators", "sinks")
 
 
-def fingerprint(context: Context) -> dict[str, Any]:
+def this_code(context: Context) -> dict[str, Any]:
     """Return the code of a pipeline as a commit records it."""
     functions: Mapping[str, tuple[Callable[..., Any], ...]] = context.job.functions
     known: dict[str, Mapping[str, Any]] = {"operators": context.job.operators, "sinks": context.job.outputs}

@@ -80,3 +80,4 @@ pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 		pyproject.toml
 	$(PIN) --output-file requirements/uv.txt requirements/uv.in
 	$(PIN) --output-file tests/servers/requirements-s3.txt tests/servers/requirements-s3.in
+	$(PIN) --output-file tests/servers/requirements-postgres.txt tests/servers/requirements-postgres.in

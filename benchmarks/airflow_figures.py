@@ -72,10 +72,11 @@ PLACES = {
     "watched": ("auto", WATCHED),
     "task": ("auto", OFTEN),
     "supervisor": ("auto", OFTEN),
+    "scheduler": ("auto", OFTEN),
     "many": ("auto", MANUAL),
 }
 """Of each pipeline its engine and the other arguments of its DAG."""
-HELD = ("task", "supervisor")
+HELD = ("task", "supervisor", "scheduler")
 
 
 class Place:
@@ -157,7 +158,8 @@ class Bench:
             time.sleep(number % 3 / 3)  # at different moments of the watcher's second
         return seconds[1:]
 
-    def kill_to_commit(self, name: str, victim: Callable[[int], int], runs: int) -> list[float]:
+    def kill_to_commit(self, name: str, kill: Callable[[int], None], runs: int) -> list[float]:
+        """`kill` gets the process id of a command that is in the middle of a batch."""
         place, seconds = self.places[name], []
         for number in range(runs):
             (place.folder / "hold").touch()
@@ -169,12 +171,16 @@ class Bench:
             (held,) = place.folder.glob("holding-*")
             command = session_of(int(held.name.partition("-")[2]))
             started = time.time()
-            os.kill(victim(command), signal.SIGKILL)
+            kill(command)
             wait_until(lambda: not living([command]), "the command is gone")  # noqa: B023
             (place.folder / "hold").unlink()
             self.ends(name, f"run-{number}")
             seconds.append(place.committed_at(version) - started)
         return seconds
+
+    def replace_scheduler(self, _: int) -> None:
+        self.servers.kill("scheduler")
+        self.servers.start_one("scheduler")
 
     def drained(self, batches: int) -> list[float]:
         place = self.places["many"]
@@ -225,14 +231,17 @@ def measure(home: Path, given: argparse.Namespace) -> None:
         if given.spark:
             show("spark: trigger to commit, cold", bench.trigger_to_commit("spark", given.spark))
         if given.kills:
-            show("kill -9 of a task to its retry's commit", bench.kill_to_commit("task", parent, given.kills))
-            supervisor = bench.kill_to_commit("supervisor", lambda command: parent(parent(command)), given.kills)
-            show("kill -9 of its supervisor to the same", supervisor)
+            for name, kill in (
+                ("task", lambda command: os.kill(parent(command), signal.SIGKILL)),
+                ("supervisor", lambda command: os.kill(parent(parent(command)), signal.SIGKILL)),
+                ("scheduler", bench.replace_scheduler),
+            ):
+                show(f"kill -9 of a {name} to the retry's commit", bench.kill_to_commit(name, kill, given.kills))
         if given.batches:
             drained = bench.drained(given.batches)
             show(f"one run drains {given.batches} batches", drained, ROWS * given.batches)
-        for name, place in places.items():
-            if (name != "spark" or given.spark) and (name != "many" or given.batches) and place.files:
+        for place in places.values():
+            if place.files:
                 place.check()
     if given.batches and given.submits:
         each = submitted(home, given.submits)
@@ -246,7 +255,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=9, help="runs of each kind")
     parser.add_argument("--spark", type=int, default=3, help="runs on cold Spark; 0 for none")
-    parser.add_argument("--kills", type=int, default=3, help="killed tasks and supervisors; 0 for none")
+    parser.add_argument("--kills", type=int, default=3, help="killed tasks, supervisors and schedulers; 0 for none")
     parser.add_argument("--batches", type=int, default=100, help="micro-batches that wait for one run; 0 for none")
     parser.add_argument("--submits", type=int, default=5, help="spark-submits of one micro-batch; 0 for none")
     given = parser.parse_args()

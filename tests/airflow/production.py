@@ -1,4 +1,4 @@
-"""The pipelines, DAG files and repositories of `test_scheduled`, and their comparison with DuckDB.
+"""The pipelines, DAG files and repositories of `test_scheduled`, what people do with them, and what DuckDB computes.
 
 INVARIANT: nothing here imports airflow. The DAG folder has modules with the names of Python's and of Tidemill's, which
 stop whoever imports them.
@@ -7,6 +7,8 @@ stop whoever imports them.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pyarrow as pa
 import tidemill as tm
 from tests.airflow.endless_pipeline import PIPELINE as ENDLESS
 from tests.processes import living, session_of
+from tests.servers.airflow_servers import AirflowServers, wait_until
 from tidemill.pipeline.load import load
 
 COUNTS = """
@@ -167,6 +170,54 @@ class Place:
 
 def sorted_rows(table: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in columns) for row in table.to_pylist())
+
+
+@dataclass
+class World:
+    """The servers, the pipelines, and the newest files of the pipeline `cadence`."""
+
+    servers: AirflowServers
+    places: dict[str, Place]
+    last_file: threading.Event
+    """Ends the arrival of files."""
+
+    def held(self, name: str, run_id: str, file: str = "b.csv") -> int:
+        """Start a run whose command waits in the middle of a batch, and return the pid of the command."""
+        place = self.places[name]
+        place.hold()
+        place.add(file, (1, 5), (2, 999))
+        self.servers.trigger(name, run_id)
+        wait_until(place.holding, f"a command of `{name}` is in the middle of a batch")
+        return place.holding()[0]
+
+    def ends(self, dag: str, run_id: str, state: str = "success") -> None:
+        """Wait until a run ends, and check its state."""
+        wait_until(lambda: self.servers.run_state(dag, run_id) in ("success", "failed"), f"`{dag}` {run_id} ends")
+        assert self.servers.run_state(dag, run_id) == state
+
+    def fake(self, dag: str, run_id: str, behaviour: str) -> Path:
+        """Start a run of the fake command; returns the file in which it writes its process ids."""
+        pids = self.servers.home / f"pids-{run_id}"
+        self.servers.trigger(dag, run_id, {"fake": behaviour, "pids": str(pids)})
+        return pids
+
+    def fake_processes(self, dag: str, run_id: str, behaviour: str) -> list[int]:
+        """Start a run of the fake command that hangs; returns its processes, the command first."""
+        pids = self.fake(dag, run_id, behaviour)
+        wait_until(pids.exists, "the command writes its process ids")
+        return [int(pid) for pid in pids.read_text().split()]
+
+    def answer(self, dag: str, run_id: str, answer: str) -> None:
+        """Wait for the question of a replay, and answer it by the API."""
+        approve = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/approve"
+        wait_until(lambda: self.servers.call("GET", approve)["state"] == "awaiting_input", "the replay asks")
+        time.sleep(2)  # Airflow fails a task that is answered while it still ends
+        body = {"chosen_options": [answer], "params_input": {}}
+        self.servers.call("PATCH", f"{approve}/-1/hitlDetails", body)
+
+    def states(self, dag: str, run_id: str) -> dict[str, str]:
+        tasks = self.servers.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return {task["task_id"]: task["state"] for task in tasks}
 
 
 PLACES: dict[str, tuple[tuple[str, ...], str]] = {

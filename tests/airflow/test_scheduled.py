@@ -11,73 +11,28 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.airflow.production import COUNTING, DAGS, Place, build, sorted_rows
+from tests.airflow.production import COUNTING, DAGS, Place, World, build, sorted_rows
 from tests.airflow.side_by_side import SideBySide
 from tests.processes import in_session, living, parent, session_of
 from tests.servers.airflow_servers import KILLS, AirflowServers, missing, wait_until
 
 SETTINGS = {
     **KILLS,
-    # With other tests on the same cores, a healthy task may be late.
-    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+    # With other tests on the same cores, a healthy task or scheduler may be late.
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",
+    "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "20",
     "AIRFLOW__CORE__PARALLELISM": "8",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
 }
-
-
-@dataclass
-class World:
-    """The servers, the pipelines, and the newest files of the pipeline `cadence`."""
-
-    servers: AirflowServers
-    places: dict[str, Place]
-    last_file: threading.Event
-    """Ends the arrival of files."""
-
-    def held(self, name: str, run_id: str, file: str = "b.csv") -> int:
-        """Start a run whose command waits in the middle of a batch, and return the pid of the command."""
-        place = self.places[name]
-        place.hold()
-        place.add(file, (1, 5), (2, 999))
-        self.servers.trigger(name, run_id)
-        wait_until(place.holding, f"a command of `{name}` is in the middle of a batch")
-        return place.holding()[0]
-
-    def ends(self, dag: str, run_id: str, state: str = "success") -> None:
-        """Wait until a run ends, and check its state."""
-        wait_until(lambda: self.servers.run_state(dag, run_id) in ("success", "failed"), f"`{dag}` {run_id} ends")
-        assert self.servers.run_state(dag, run_id) == state
-
-    def fake(self, dag: str, run_id: str, behaviour: str) -> Path:
-        """Start a run of the fake command; returns the file in which it writes its process ids."""
-        pids = self.servers.home / f"pids-{run_id}"
-        self.servers.trigger(dag, run_id, {"fake": behaviour, "pids": str(pids)})
-        return pids
-
-    def fake_processes(self, dag: str, run_id: str, behaviour: str) -> list[int]:
-        """Start a run of the fake command that hangs; returns its processes, the command first."""
-        pids = self.fake(dag, run_id, behaviour)
-        wait_until(pids.exists, "the command writes its process ids")
-        return [int(pid) for pid in pids.read_text().split()]
-
-    def answer(self, dag: str, run_id: str, answer: str) -> None:
-        """Wait for the question of a replay, and answer it by the API."""
-        approve = f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/approve"
-        wait_until(lambda: self.servers.call("GET", approve)["state"] == "awaiting_input", "the replay asks")
-        time.sleep(2)  # Airflow fails a task that is answered while it still ends
-        body = {"chosen_options": [answer], "params_input": {}}
-        self.servers.call("PATCH", f"{approve}/-1/hitlDetails", body)
-
-    def states(self, dag: str, run_id: str) -> dict[str, str]:
-        tasks = self.servers.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
-        return {task["task_id"]: task["state"] for task in tasks}
+BOUND_S = 480
+"""After so long all servers are stopped, and what still waits for them fails: ten minutes at most, in all."""
 
 
 def killed_task_leaves_no_process(world: World) -> None:
@@ -226,30 +181,36 @@ def dag_that_is_scheduled_on_a_sink_runs_after_a_change_and_only_then(world: Wor
 
 
 def sweep_waits_without_a_slot_and_fires_at_the_deadline(world: World) -> None:
-    place, servers = world.places["silent"], world.servers
-    place.add("a.csv", (1, 1))
-    servers.trigger("silent", "armed")
-    world.ends("silent", "armed")
-    armed = place.open().head
-    assert armed is not None
-    (asset,) = servers.call("GET", "/api/v2/assets?name_pattern=go")["assets"]
-    servers.call("POST", "/api/v2/assets/events", {"asset_id": asset["id"]})
-    wait_until(lambda: servers.runs("silent__sweep"), "a sweep starts")
-    run_id = servers.runs("silent__sweep")[0]["dag_run_id"]
-    states: list[str | None] = []
-
-    def is_over() -> bool:
-        states.append(servers.task("silent__sweep", run_id, "sweep")["state"])
-        return states[-1] in ("success", "failed")
-
-    wait_until(is_over, "the sweep ends")
-    assert states[-1] == "success" and "deferred" in states
-    fired = place.open().head
-    assert fired is not None
+    armed, run_id = _waiting_sweep(world, key=1)
+    world.ends("silent__sweep", run_id)
+    fired = _fired(world, key=1)
     assert (fired.version, fired.kind) == (armed.version + 1, "sweep")
     assert 0 < fired.batch_time_ms - armed.next_deadline["batch"] < 15_000, "near its deadline"
     assert fired.airflow["dag_id"] == "silent__sweep"
-    assert sorted_rows(place.open().outputs(fired.version), "k", "v") == [(1, -1)]
+
+
+def _waiting_sweep(world: World, key: int) -> tuple[Any, str]:
+    """Arm a timeout and start a sweep. Return the head, and the run of the sweep, which is deferred."""
+    place, servers = world.places["silent"], world.servers
+    place.add(f"{key}.csv", (key, 1))
+    servers.trigger("silent", f"armed-{key}")
+    world.ends("silent", f"armed-{key}")
+    earlier = len(servers.runs("silent__sweep"))
+    (asset,) = servers.call("GET", "/api/v2/assets?name_pattern=go")["assets"]
+    servers.call("POST", "/api/v2/assets/events", {"asset_id": asset["id"]})
+    wait_until(lambda: len(servers.runs("silent__sweep")) > earlier, "a sweep starts")
+    run_id = servers.runs("silent__sweep")[-1]["dag_run_id"]
+    wait_until(lambda: servers.task("silent__sweep", run_id, "sweep")["state"] == "deferred", "the sweep is deferred")
+    return place.open().head, run_id
+
+
+def _fired(world: World, key: int) -> Any:
+    """Check that the newest version has the timeout of a key, and return it."""
+    repository = world.places["silent"].open()
+    head = repository.head
+    assert head is not None
+    assert sorted_rows(repository.outputs(head.version), "k", "v") == [(key, -1)]
+    return head
 
 
 REPLAYED = dict.fromkeys(("branch", "replay", "diff", "approve", "promote", "drop"), "success")
@@ -337,12 +298,16 @@ def world(tmp_path_factory: pytest.TempPathFactory, fake_folder: Path) -> Iterat
                 return
 
     with AirflowServers(home, SETTINGS) as servers:
+        bound = threading.Timer(BOUND_S, servers.stop)
+        bound.daemon = True
+        bound.start()
         servers.wait(DAGS)
         files = threading.Thread(target=arrive)
         files.start()
         try:
             yield World(servers, places, last_file)
         finally:
+            bound.cancel()
             last_file.set()
             files.join()
 
@@ -361,7 +326,7 @@ def test_side_by_side(together: SideBySide[World], fact: Callable[[World], None]
     together.result(fact)
 
 
-def test_new_files_start_one_run_and_another_triggerer_goes_on(world: World) -> None:
+def test_new_files_start_one_run_and_another_triggerer_goes_on_with_files_and_sweeps(world: World) -> None:
     place, servers = world.places["arrivals"], world.servers
 
     def watchers() -> list[int]:
@@ -378,6 +343,7 @@ def test_new_files_start_one_run_and_another_triggerer_goes_on(world: World) -> 
     assert event["uri"] == "tidemill://arrivals/_new-files"
     assert event["extra"]["payload"] == {"pipeline": "arrivals", "branch": "main", "files": 1, "sources": {"source": 1}}
 
+    _, sweep = _waiting_sweep(world, key=2)
     place.hold()
     place.add("b.csv", (2, 999))
     wait_until(place.holding, "the run of the second file is in the middle of its batch")
@@ -395,6 +361,8 @@ def test_new_files_start_one_run_and_another_triggerer_goes_on(world: World) -> 
     place.release()
     wait_until(lambda: [one["state"] for one in servers.runs("arrivals")] == ["success"] * 3, "both files start runs")
     assert watchers() == [watcher], "a parse of the DAG file leaves the trigger as it is"
+    world.ends("silent__sweep", sweep)
+    _fired(world, key=2)
 
 
 def test_killed_scheduler_is_replaced_and_the_batch_of_its_task_is_committed_once(world: World) -> None:

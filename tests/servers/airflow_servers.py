@@ -39,8 +39,8 @@ SETTINGS = {
 KILLS = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "10",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
-    "AIRFLOW__SCHEDULER__JOB_HEARTBEAT_SEC": "1",
-    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "10",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
     "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "8",
@@ -217,10 +217,12 @@ class AirflowServers:
 
 def missing() -> str | None:
     """Return what to install, or None if the servers can start."""
+    if sys.platform != "linux":
+        return "the servers of Airflow for tests need Linux: another system has no `/proc`"
     return None if postgres.is_installed() else postgres.MISSING
 
 
-def wait_until(done: Callable[[], object], what: str, seconds: float = 240) -> None:
+def wait_until(done: Callable[[], object], what: str, seconds: float = 120) -> None:
     """Poll until `done()` holds. The bound only ends a test that hangs: it is no claim about time."""
     give_up = time.monotonic() + seconds
     while not done():

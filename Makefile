@@ -18,9 +18,10 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install the pinned packages into .venv and the test S3 server; quick if nothing changed
+setup: ## install the pinned packages into .venv, and the test servers (S3, PostgreSQL); quick if nothing changed
 	@.ci/setup
 	@$(PYTHON_BIN)/python tests/servers/s3.py setup
+	@$(PYTHON_BIN)/python tests/servers/postgres.py setup
 
 build: setup ## compile the Rust core and install tidemill into .venv as an editable package
 	@.ci/build
@@ -83,3 +84,4 @@ pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 		pyproject.toml
 	$(PIN) --output-file requirements/uv.txt requirements/uv.in
 	$(PIN) --output-file tests/servers/requirements-s3.txt tests/servers/requirements-s3.in
+	$(PIN) --output-file tests/servers/requirements-postgres.txt tests/servers/requirements-postgres.in

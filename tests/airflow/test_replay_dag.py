@@ -1,4 +1,4 @@
-"""`NAME__replay` in Airflow with the real command line: a backfill as a pull request, beside a live pipeline."""
+"""`NAME__replay` in Airflow with the real command line. Questions and their answers are in `test_scheduled`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.airflow.answers import answering
 from tidemill.airflow.pull_request import branch_of_run
 from tidemill.pipeline.load import load
 
@@ -46,7 +45,7 @@ tidemill_dags(
 
 @dataclass
 class Shop:
-    """A pipeline with three versions, its DAGs, and a user who answers."""
+    """A pipeline with three versions, and its DAGs."""
 
     folder: Path
     parse: Callable[..., Any]
@@ -79,11 +78,8 @@ class Shop:
     def sums(self) -> dict[str, int]:
         return {row["k"]: row["n"] for row in self.open().state("sums").to_pylist()}
 
-    def replay(self, answer: str | None = None, meanwhile: Callable[[], None] = lambda: None, **form: Any) -> Any:
-        """Run the DAG. If it asks, wait a while, do something else meanwhile, and answer."""
-        dag = self.dags["shop__replay"]
-        with answering("shop__replay", answer, meanwhile):
-            return dag.test(run_conf={"from_version": 0, **form})
+    def replay(self, **form: Any) -> Any:
+        return self.dags["shop__replay"].test(run_conf={"from_version": 0, **form})
 
 
 @pytest.fixture
@@ -158,32 +154,6 @@ def states(run: Any) -> dict[str, str]:
 
 def xcom(run: Any, task_id: str) -> Any:
     return run.get_task_instance("branch").xcom_pull(task_ids=task_id)
-
-
-@pytest.mark.slow("run Airflow tasks")
-def test_approved_replay_takes_over_what_the_live_pipeline_committed_meanwhile(shop: Shop) -> None:
-    run = shop.replay("Approve", lambda: shop.arrive(3), code=f"{shop.folder}/shop.py:twice", reason="prices")
-    assert states(run) == dict.fromkeys(("branch", "replay", "diff", "approve", "promote", "drop"), "success")
-    assert xcom(run, "replay")["replayed"] == [[0, 2]]
-    diff = xcom(run, "diff")
-    assert (diff["is_equal"], diff["behind"], diff["operators"]["sums"]["changed"]) == (False, [], 2)
-    assert "| `sums` | 0 | 2 | 0 | 0 |" in diff["markdown"]
-    head = shop.open("twice").head
-    assert (head.kind, head.version, head.reason) == ("promote", 4, "prices; approved by ann")
-    assert shop.sums() == {"a": 2 * (1 + 2 + 3 + 4), "b": 8}, "with the file that arrived while it waited"
-    assert [one.name for one in shop.open().branches()] == ["main"]
-    assert head.airflow["dag_id"] == "shop__replay"
-
-
-@pytest.mark.slow("run Airflow tasks")
-def test_rejected_replay_changes_nothing_and_leaves_no_branch(shop: Shop) -> None:
-    before = shop.sums()
-    run = shop.replay("Reject", code=f"{shop.folder}/shop.py:twice")
-    assert states(run) == {
-        **dict.fromkeys(("branch", "replay", "diff", "approve", "drop"), "success"),
-        "promote": "skipped",
-    }
-    assert (shop.sums(), shop.open().head.version, len(shop.open().branches())) == (before, 2, 1)
 
 
 @pytest.mark.slow("run Airflow tasks")

@@ -34,6 +34,7 @@ COMMANDS = (
     "maintain",
     "migrate",
     "outputs",
+    "pack",
     "promote",
     "publish",
     "quarantine",

@@ -107,7 +107,7 @@ def test_retries_fit_the_cadence(parse: Parse, schedule: str, retries: int, seco
     assert bag.import_errors == {}
     task = bag.dags["retail"].tasks[0]
     assert (task.retries, task.retry_delay) == (retries, timedelta(seconds=seconds))
-    assert (bag.dags["retail__sweep"].tasks[0].retries, bag.dags["retail__maintain"].tasks[0].retries) == (3, 3)
+    assert (bag.dags["retail__sweep"].tasks[0].retries, bag.dags["retail__maintain"].tasks[0].retries) == (1, 3)
 
 
 @pytest.mark.parametrize("schedule", ["* * * * *", "*/5 * * * *"])
@@ -151,7 +151,7 @@ def test_a_file_that_is_parsed_again_is_not_its_own_duplicate(parse: Parse) -> N
     [
         ("False", sorted(set(ALL) - {"retail__sweep"}), None),
         ("'@hourly'", ALL, "0 * * * *"),
-        ("True", ALL, "*/5 * * * *"),
+        ("True", ALL, "* * * * *"),
     ],
 )
 def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[str], every: str | None) -> None:
@@ -200,7 +200,7 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         assert (task.conf, task.env, task.retries, task.pool) == ({"a": 1}, {"B": "2"}, 2, "lake")
         assert task.storage_options == {"root": {"endpoint_url": "http://s3"}}
         assert (task.stall_timeout, task.rows_in_exceptions) == (90, True)
-        assert task.retry_delay == timedelta(minutes=2)
+        assert task.retry_delay == timedelta(seconds=15 if task is sweep else 120)
     assert upkeep.compact_sinks is True
     assert bag.dags["shop__maintain"].timetable.expression == "0 0 * * 0"
     assert set(bag.dags["shop"].tags) == {"tidemill", "x"}

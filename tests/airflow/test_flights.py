@@ -86,13 +86,23 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
     assert (sweep.state, sweep.xcom_pull(task_ids="sweep")["status"]) == ("success", "nothing")
 
     form = {"keep_versions": 1, "dry_run": True}
-    (trial,) = bag.dags["flights__maintain"].test(run_conf=form).get_task_instances()
+    trial, verified = bag.dags["flights__maintain"].test(run_conf=form).get_task_instances()
+    assert (verified.task_id, verified.state, verified.xcom_pull(task_ids="verify", key="deep")) == (
+        "verify", "success", False
+    )  # fmt: skip
     assert (trial.state, demo.open().state("carriers", version=0).num_rows > 0) == ("success", True)
     bag = parse(DAG_FILE.read_text(), DAG_FILE.name)  # `test` leaves the values of a form in the DAG
-    (upkeep,) = bag.dags["flights__maintain"].test(run_conf={"keep_versions": 1}).get_task_instances()
+    upkeep, verified = bag.dags["flights__maintain"].test(run_conf={"keep_versions": 1}).get_task_instances()
+    assert verified.state == "success"
     assert (upkeep.state, upkeep.xcom_pull(task_ids="maintain")["status"]) == ("success", "done")
     with pytest.raises(InvalidInput, match="version 0"):
         demo.open().state("carriers", version=0)
+    next(
+        path for path in Path(demo.root).rglob("*") if {"state", "carriers"} <= set(path.parts) and path.is_file()
+    ).unlink()
+    bag = parse(DAG_FILE.read_text(), DAG_FILE.name)
+    upkeep, verified = bag.dags["flights__maintain"].test(run_conf={"dry_run": True}).get_task_instances()
+    assert (upkeep.state, verified.state) == ("success", "failed"), "an object is lost"
 
 
 @pytest.mark.slow("run Airflow tasks")

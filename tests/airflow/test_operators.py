@@ -22,13 +22,14 @@ Alive = Callable[[list[int]], list[int]]
 
 DAG = """
 from datetime import timedelta
-from tidemill.airflow import Launch, Run, tidemill_dags
+from tidemill.airflow import Launch, Maintain, Run, tidemill_dags
 launch = Launch(
     env={env!r}, python={python!r},
     storage_options={{"root": {{"aws_secret_access_key": "{{{{ 'x' * 3 }}}}", "token": "{secret}"}}}}, {launch}
 )
 tidemill_dags(
     "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", launch=launch,
+    maintain=Maintain(verify=False),
     dag_args={{"default_args": {{"retries": 2, "retry_delay": timedelta(0), {more}}}}},
 )
 """
@@ -215,7 +216,7 @@ def test_later_try_names_the_versions_that_an_earlier_try_committed(run_task: Ru
     assert said == [
         "tidemill: nothing to do (head 5); an earlier try of this task had already committed version 4",
         "hint: commits are final, so clearing a task does not recompute them; "
-        "to recompute, run `init` and `run` with a new root and new sink folders",
+        "to recompute, use the DAG `NAME__replay`, or `tidemill replay`",
     ]
 
 

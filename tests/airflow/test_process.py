@@ -106,9 +106,11 @@ def test_environment_of_this_process_reaches_the_command_without_airflows_settin
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
     monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "hush")
     monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "hush")
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", "aws://key:hush@")
+    monkeypatch.setenv("AIRFLOW_VAR_TOKEN", "hush")
     env = heard(COMMAND, fake_env("echo"))["env"]
     assert env["AIRFLOW_CTX_DAG_RUN_ID"] == "manual__1"
-    assert [name for name in env if name.startswith("AIRFLOW__")] == []
+    assert [name for name in env if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))] == []
     own = {**fake_env("echo"), "AIRFLOW__CORE__FERNET_KEY": "mine"}
     assert heard(COMMAND, own)["env"]["AIRFLOW__CORE__FERNET_KEY"] == "mine"
 

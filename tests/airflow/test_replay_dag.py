@@ -30,7 +30,7 @@ def build(factor):
     return p
 
 
-p, same, twice = build(1), build(1), build(2)
+p, same, twice, late = build(1), build(1), build(2), build("(CASE WHEN n > 2 THEN 10 ELSE 1 END)")
 """
 DAG = """
 # an airflow dag
@@ -168,6 +168,20 @@ def test_replay_is_promoted_without_a_question_only_if_it_is_equal(shop: Shop, c
     assert (shop.open().head.kind, shop.sums()) == ("promote" if promoted else "batch", before)
     assert [one.name for one in shop.open().branches()][1:] == [branch_of_run("shop__replay", run.run_id)]
     assert states(run)["drop"] == "skipped", "the form keeps the branch"
+
+
+@pytest.mark.slow("run Airflow tasks")
+def test_replay_of_a_part_is_not_promoted_without_a_question_though_it_is_equal(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The versions after the part would be replayed with the new code, and nobody has compared them."""
+    before = shop.sums()
+    form = {"code": f"{shop.folder}/shop.py:late", "promote": "if equal", "from_version": 0, "to_version": 1}
+    run = shop.replay(**form)
+    assert (xcom(run, "diff")["is_equal"], xcom(run, "diff")["behind"]) == (True, [2])
+    assert states(run)["promote"] == "skipped"
+    assert "nothing is promoted, because the versions [2] were not compared" in capsys.readouterr().out
+    assert (shop.open().head.kind, shop.sums()) == ("batch", before)
 
 
 OWN = """

@@ -23,6 +23,7 @@ from ..names import ENGINES
 from .cadence import retries_for
 from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
 from .correcting import correct_fields, correct_tasks
+from .corrections import TidemillVerifyOperator
 from .form import Form
 from .freshness import TidemillFreshnessOperator
 from .operators import TidemillMaintainOperator
@@ -212,9 +213,12 @@ class _Pipeline:
             "compact_sinks": maintain.compact_sinks,
             "report_only": form.flag("dry_run", "Report what would be deleted, and change nothing."),
         }
-        what = "merges state, discards old versions, deletes what no version needs"
+        what = "merges state, discards old versions, deletes what no version needs, and verifies the rest"
+        what = what if maintain.verify else what.rpartition(", ")[0]
         with self._dag("__maintain", maintain.schedule, form, what) as dag:
-            TidemillMaintainOperator(task_id="maintain", **options, **self.arguments)
+            upkeep = TidemillMaintainOperator(task_id="maintain", **options, **self.arguments)
+            if maintain.verify:
+                upkeep >> TidemillVerifyOperator(task_id="verify", **self.arguments)
         return dag
 
     def replay(self, replay: Replay) -> DAG:

@@ -27,8 +27,8 @@ CARRY_OUT = ("never", "at once", "after approval")
 """When a correction is made, once the dry run has said what it does."""
 DEFAULT_ANSWER = timedelta(days=7)
 """How long a replay or a correction waits for an answer. After that the answer is no."""
-DEFAULT_SWEEP = "*/5 * * * *"
-"""The default schedule of sweeps. A run that waits for a deadline takes the place of many of its ticks."""
+DEFAULT_SWEEP = "* * * * *"
+"""The default schedule of sweeps. A run that waits for a deadline takes the place of all of its ticks."""
 DEFAULT_FRESHNESS = "4-59/15 * * * *"
 """The default schedule of checks of freshness: every 15 minutes, 4 minutes after the quarter."""
 DEFAULT_WAIT = timedelta(hours=6)
@@ -136,7 +136,7 @@ class Watch:
 class Sweep:
     """When timeouts are fired that come due without data.
 
-    - `schedule`: any schedule that Airflow accepts. Default: every 5 minutes.
+    - `schedule`: any schedule that Airflow accepts. Default: every minute.
     - `wait`: a run that finds nothing due waits for so long, without a slot, until something is. A `timedelta`,
       seconds, or None for runs that end at once. Default: 6 hours.
 
@@ -182,13 +182,14 @@ class Freshness:
 
 @dataclass(frozen=True, kw_only=True)
 class Maintain:
-    """What upkeep does, and when. The form of the DAG can override all but the schedule, the engine and the sinks.
+    """What upkeep does, and when. The form of the DAG can override all but `schedule`, `compact_sinks` and `verify`.
 
     - `schedule`: any schedule that Airflow accepts. Default: once a day.
     - `keep`: the age of versions that stay readable, such as "90 days"; or a list with "OPERATOR=AGE" for states.
     - `keep_versions`: the number of versions that stay readable, or a list in the same way.
     - `time_budget`: merge and delete nothing more after so many seconds. The next run does the rest.
     - `compact_sinks`: join small published files.
+    - `verify`: then check that all that the repository holds is there and fits together, in a task of its own.
     - `engine`: the engine that merges state.
 
     Without `keep` and `keep_versions` no version is discarded.
@@ -199,6 +200,7 @@ class Maintain:
     keep_versions: str | int | Sequence[str] | None = None
     time_budget: str | float | None = None
     compact_sinks: bool = False
+    verify: bool = True
     engine: str | None = "local"
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from ..errors import InvalidInput
 from . import guard
 from .command import EVENTS, Command, Event, Outcome, merged
-from .lines import Levels, Lines
+from .lines import LONGEST_TEXT, Levels, Lines
 
 _POLL_S = 0.2
 _GRACE_S = 3.0
@@ -33,8 +33,9 @@ _LINGER_S = 15.0
 _UNKILLABLE_S = 10.0
 """Seconds from SIGKILL until a process counts as unkillable, for example because it waits for a dead disk."""
 _LAST_LINES = 20
-_NOT_INHERITED = "AIRFLOW__"
-"""Airflow's own settings, such as the key that signs tokens. `AIRFLOW_CTX_…`, which commits record, stay."""
+_NOT_INHERITED = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_")
+"""Airflow's own settings, such as the key that signs tokens, its connections and variables. `AIRFLOW_CTX_…`, which
+commits record, stay."""
 
 
 class Child:
@@ -159,7 +160,7 @@ class Child:
         def take(line: str) -> None:
             event = _event(line)
             if event is None:
-                take_text(line)
+                take_text(line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]} … (cut)")
             else:
                 self._take_event(event)
 
@@ -209,7 +210,7 @@ class Child:
 
 
 def environment(ours: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command: that of this process without Airflow's settings, and `more`.
+    """Return the environment of a command: that of this process without Airflow's secrets, and `more`.
 
     Spark's Python workers start in the command's folder, which has the DAG files. PYTHONSAFEPATH keeps these from
     hiding modules of Python, as `-P` does for the command itself.

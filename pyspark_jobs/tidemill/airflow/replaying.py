@@ -1,7 +1,8 @@
 """The tasks of `NAME__replay`, a backfill as a pull request: branch, replay, diff, approve, promote, drop.
 
-INVARIANT: nothing is promoted that was not compared before, and not without the consent that the form asks for. A
-failed run keeps its branch, so that a cleared task continues; any other end drops it.
+INVARIANT: nothing is promoted without the consent that the form asks for. "if equal" promotes exactly what was
+compared. Who approves agrees that versions which are not repeated yet, or are committed meanwhile, are replayed first.
+A failed run keeps its branch, so that a cleared task continues; any other end drops it.
 """
 
 from __future__ import annotations
@@ -71,13 +72,19 @@ def replay_tasks(fields: Mapping[str, Any], replay: Replay, arguments: Mapping[s
         body=_OF_DIFF.format(key="markdown"),
         promote=fields["promote"],
         is_equal=_OF_DIFF.format(key="is_equal"),
+        behind=_OF_DIFF.format(key="behind"),
         defaults=ApprovalOperator.REJECT,
         response_timeout=timedelta(seconds=seconds_of("response_timeout", replay.response_timeout) or 0) or None,
         assigned_users=replay.assigned_users,
         retries=1,
     )
     promote = TidemillPromoteOperator(
-        task_id="promote", outputs=fields["outputs"], engine=fields["engine"], reason=_REASON, **ours
+        task_id="promote",
+        outputs=fields["outputs"],
+        engine=fields["engine"],
+        catch_up="{{ params.promote != '" + IF_EQUAL + "' }}",
+        reason=_REASON,
+        **ours,
     )
     drop = Drop(task_id="drop", drop=True, keep=fields["keep_branch"], **ours)
     branch >> again >> diff >> approve >> promote >> drop.as_teardown(setups=branch.as_setup())  # type: ignore[no-untyped-call]
@@ -86,27 +93,39 @@ def replay_tasks(fields: Mapping[str, Any], replay: Replay, arguments: Mapping[s
 class Approval(ApprovalOperator):
     """Decides on the promotion as the form says: never, if nothing differs, or by asking.
 
-    It skips the promotion, or lets it follow. `promote` is one of `PROMOTE`; `is_equal` says whether nothing differs.
+    It skips the promotion, or lets it follow. `promote` is one of `PROMOTE`. `is_equal` says whether nothing differs,
+    and `behind` which versions were not repeated, and so not compared.
     """
 
-    template_fields = (*ApprovalOperator.template_fields, "promote", "is_equal")
+    template_fields = (*ApprovalOperator.template_fields, "promote", "is_equal", "behind")
 
-    def __init__(self, *, promote: str, is_equal: str | bool, **kwargs: Any) -> None:
+    def __init__(self, *, promote: str, is_equal: str | bool, behind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.promote = promote
         self.is_equal = is_equal
+        self.behind = behind
 
     def execute(self, context: Context) -> Any:
         """Ask, unless the form has decided."""
         if self.promote == AFTER_APPROVAL:
             return super().execute(context)
-        if self.promote == IF_EQUAL and self.is_equal in (True, "True"):
+        why = self._why_not()
+        if why is None:
             self.log.info("tidemill: nothing differs, so the branch is promoted")
             return None
-        why = "the form says `never`" if self.promote == NEVER else "the branch differs"
         self.log.info("tidemill: nothing is promoted, because %s", why)
         following = [task for task in context["task"].get_direct_relatives(upstream=False) if not task.is_teardown]
         self.skip(ti=context["ti"], tasks=following)
+        return None
+
+    def _why_not(self) -> str | None:
+        """Return why the form forbids the promotion, or None."""
+        if self.promote == NEVER:
+            return "the form says `never`"
+        if self.is_equal not in (True, "True"):
+            return "the branch differs"
+        if self.behind not in ("[]", "None", ""):
+            return f"the versions {self.behind} were not compared; leave `to_version` empty, or trigger it again"
         return None
 
 

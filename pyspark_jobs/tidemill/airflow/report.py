@@ -15,7 +15,7 @@ from .rowless import without_rows
 
 RECOMPUTE = (
     "hint: commits are final, so clearing a task does not recompute them; "
-    "to recompute, run `init` and `run` with a new root and new sink folders"
+    "to recompute, use the DAG `NAME__replay`, or `tidemill replay`"
 )
 
 

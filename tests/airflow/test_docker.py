@@ -59,6 +59,12 @@ def test_images_have_versions_and_containers_no_privileges() -> None:
     assert not containers["allowPrivilegeEscalation"] and containers["capabilities"]["drop"] == ["ALL"]
 
 
+def test_every_component_that_reaches_the_store_has_a_role() -> None:
+    for component in ("scheduler", "triggerer", "apiServer"):
+        account = VALUES[component]["serviceAccount"]
+        assert account["name"].startswith("tidemill") and ":role/tidemill" in str(account["annotations"])
+
+
 def test_ports_are_open_on_this_machine_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(ports) == 3

@@ -72,11 +72,11 @@ class Server:
         return status, body.decode()
 
 
-def token(role: str | None) -> str:
+def token(role: str | None, name: str | None = None) -> str:
     from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
-    return SimpleAuthManager().generate_jwt(SimpleAuthManagerUser(username=f"a {role}", role=role))
+    return SimpleAuthManager().generate_jwt(SimpleAuthManagerUser(username=name or f"a {role}", role=role))
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +125,8 @@ def server(airflow_home: Path, folder: Path, example: str) -> Iterator[Server]:
     env = {
         **os.environ, **settings_of(airflow_home), "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__CORE__AUTH_MANAGER": "tests.airflow.half_open.HalfOpen",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(Path(tm.__file__).parents[1])]),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
     }  # fmt: skip
     with open(airflow_home / "page-server.log", "wb") as log:
@@ -161,6 +163,18 @@ def test_no_route_answers_who_may_not_see_it(server: Server, path: str) -> None:
     assert server.get(path, token(None))[0] == 403
     assert server.get(path, "nonsense")[0] == 403
     assert server.get(path, token("VIEWER"))[0] == 200
+
+
+def test_who_may_not_read_xcoms_sees_neither_figures_nor_reports(server: Server) -> None:
+    from tests.airflow.half_open import STRANGER
+
+    stranger = token("VIEWER", STRANGER)
+    status, found = server.get("/tidemill/pipelines", stranger)
+    assert status == 200
+    (shop,) = [one for one in found["pipelines"] if one["dag_id"] == "shop"]
+    assert (shop["summary"], shop["repository"], shop["states"]) == ({}, None, ["success"])
+    for dag in ("shop", "shop__replay"):
+        assert server.get(f"/tidemill/pipelines/{dag}/report", stranger) == (403, {"detail": "Forbidden"})
 
 
 def test_there_is_no_other_route(server: Server) -> None:

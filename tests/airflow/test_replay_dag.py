@@ -174,7 +174,7 @@ def test_replay_is_promoted_without_a_question_only_if_it_is_equal(shop: Shop, c
 def test_replay_of_a_part_is_not_promoted_without_a_question_though_it_is_equal(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The versions after the part would be replayed with the new code, and nobody has compared them."""
+    """The version after the part would be replayed with the new code, and was not compared."""
     before = shop.sums()
     form = {"code": f"{shop.folder}/shop.py:late", "promote": "if equal", "from_version": 0, "to_version": 1}
     run = shop.replay(**form)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from ..batch.inspection import Inspection
 from ..batch.work import Engine
 from ..counts import count_of
 from ..driver.context import Context
+from ..driver.workers import answers
 from ..engines import engine_for, has_spark
 from ..errors import InvalidInput, TidemillError
 from ..settings import Settings
@@ -95,7 +95,10 @@ class Warming:
 
         yield _timed("spark", start)
         for name in ("first job", "second job") if started else ():
-            yield _timed(name, lambda: _workers(started[0], self.settings))
+            job = _timed(name, lambda: _workers(started[0], self.settings))
+            yield job
+            if job.problem:
+                return
 
     def _stores(self, context: Context) -> Iterator[Step]:
         places = [("root", "root", context.place)]
@@ -137,10 +140,8 @@ def _archive(again: bool) -> str:
 
 def _workers(engine: Engine, settings: Settings) -> str:
     asked = Inspection(max(1, min(engine.parallelism, _MOST_TASKS)), (), settings)
-    found = [json.loads(receipt) for receipt in engine.execute(asked)]
+    found = answers(engine, asked)
     hosts = sorted({f"{one['host']} (Python {one['version']}, tidemill {one['tidemill']})" for one in found})
-    if others := sorted({one["tidemill"] for one in found} - {inspection.worker()["tidemill"]}):
-        raise InvalidInput(f"workers have tidemill {', '.join(others)}; found {', '.join(hosts)}")
     return f"{count_of(len(found), 'task')} on {', '.join(hosts)}"
 
 

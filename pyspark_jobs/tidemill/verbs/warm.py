@@ -83,9 +83,11 @@ class Warming:
 
     def _spark(self) -> Iterator[Step]:
         from ..engines.session import wants_connect
+        from ..engines.tuning import is_local
 
         if not wants_connect(self.conf):
             yield _timed("java", _java)
+        if not wants_connect(self.conf) and is_local(self.conf):  # a driver of a cluster does not use the archive
             yield _timed("classes", lambda: _archive(self.again))
         started: list[Engine] = []
 

@@ -118,7 +118,7 @@ def has_plan(root: str) -> bool:
 def lacks() -> dict[str, Any]:
     """Return what is refused. The folder `only-here` is on the path of this process alone.
 
-    A run of `a_module:p` ships the path of this process, which workers on this machine then have. So it is the last one.
+    A run of `a_module:p` ships the path of this process, which workers on this machine then have. So it comes last.
     """
     only_here = FOLDER / "only-here"
     only_here.mkdir()
@@ -134,6 +134,7 @@ def lacks() -> dict[str, Any]:
         "root": refused(late, f"{FOLDER}/here", conf={"tidemill.shared_folders": f"{FOLDER}/in"}),
         "source": refused(late, f"{FOLDER}/there", conf={"tidemill.shared_folders": f"{FOLDER}/there"}),
         "package": refused(late, f"{FOLDER}/package"),
+        "warm a package": [*called("warm", late, "--root", f"{FOLDER}/package", engine="spark"), False],
         "module": refused("a_module:p", f"{FOLDER}/module"),
         "keys": refused(f"{FOLDER / 'keys.py'}:p", ROOT, *(f"--storage-option={one}" for one in endpoint)),
     }

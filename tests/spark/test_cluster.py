@@ -167,6 +167,13 @@ def test_warm_says_what_workers_have(driver: tuple[Path, dict[str, Any]]) -> Non
     assert "classes" not in said, "the driver of a cluster does not use the archive"
 
 
+def test_warm_asks_workers_for_what_a_pipeline_imports(driver: tuple[Path, dict[str, Any]]) -> None:
+    status, said, _ = driver[1]["warm a package"]
+    assert status == 1
+    (line,) = [line for line in said.splitlines() if "PROBLEM" in line]
+    assert line.startswith("first job") and line.endswith(" cannot import `a_package`")
+
+
 def shop(folder: Path) -> str:
     """Make data, a pipeline file and its repository, and return the reference."""
     (folder / "data").mkdir()

@@ -9,7 +9,7 @@ import dis
 import importlib.util
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 
@@ -39,9 +39,11 @@ def imported(functions: Iterable[Any], by_value: Collection[str]) -> set[str]:
 
 
 def _parts(value: Any) -> list[FunctionType]:
-    """Return a function, or the methods of a class or of an object's class."""
+    """Return a function, that of a method, or the functions of a class or of an object's class."""
     if isinstance(value, FunctionType):
         return [value]
+    if isinstance(value, MethodType):
+        return _parts(value.__func__)
     if isinstance(value, Callable):  # type: ignore[arg-type]
         kind = value if isinstance(value, type) else type(value)
         return [one for one in vars(kind).values() if isinstance(one, FunctionType)]

@@ -47,13 +47,30 @@ def check_folders(context: Context) -> None:
 
 def check_workers(context: Context, engine: Engine, plan: Plan) -> list[str]:
     """Ask the workers, and raise `InvalidInput` that names what each of them lacks. Return warnings."""
-    folders = [_root(context), *_files(context, plan)]
-    count = max(1, min(engine.parallelism, _MOST))
+    found = answers(engine, _inspection(context, engine, [_root(context), *_files(context, plan)]))
+    return sorted({f"a worker on `{one['host']}`: {one['cache']}" for one in found if one["cache"]})
+
+
+def check_places(context: Context, engine: Engine) -> list[dict[str, Any]]:
+    """Like `check_workers` without a plan or a repository: workers only list the folders. Return what they found."""
+    if engine.is_remote:
+        check_folders(context)
+    places = [("repository", "root", context.place)]
+    places += [(what, "source", place) for what, place in _sources(context)]
+    folders = [Reachable(what, place, context.storage_options.get(section)) for what, section, place in places]
+    return answers(engine, _inspection(context, engine, folders))
+
+
+def tasks_to_ask(engine: Engine) -> int:
+    """Return how many tasks ask: as many as run at once, up to a limit, so that each worker probably gets one."""
+    return max(1, min(engine.parallelism, _MOST))
+
+
+def _inspection(context: Context, engine: Engine, folders: list[Reachable]) -> Inspection:
     code = dict(context.job.functions)
     needed = tuple(sorted(imported((one for each in code.values() for one in each), context.modules)))
-    asked = Inspection(count, tuple(folders), context.settings, code, needed, context.modules, context.paths)
-    found = answers(engine, asked)
-    return sorted({f"a worker on `{one['host']}`: {one['cache']}" for one in found if one["cache"]})
+    count = tasks_to_ask(engine)
+    return Inspection(count, tuple(folders), context.settings, code, needed, context.modules, context.paths)
 
 
 def answers(engine: Engine, asked: Inspection) -> list[dict[str, Any]]:

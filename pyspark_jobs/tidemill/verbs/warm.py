@@ -19,7 +19,7 @@ from ..batch.inspection import Inspection
 from ..batch.work import Engine
 from ..counts import count_of
 from ..driver.context import Context
-from ..driver.workers import answers
+from ..driver.workers import answers, check_places, tasks_to_ask
 from ..engines import engine_for, has_spark
 from ..errors import InvalidInput, TidemillError
 from ..settings import Settings
@@ -27,7 +27,6 @@ from ..sinks.files import Parquet
 from ..store import folder_store
 
 _OLDEST_AIRFLOW = (3, 3)
-_MOST_TASKS = 64
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Warming:
 
         yield _timed("spark", start)
         for name in ("first job", "second job") if started else ():
-            job = _timed(name, lambda: _workers(started[0], self.settings))
+            job = _timed(name, lambda: _workers(started[0], self.settings, self.context))
             yield job
             if job.problem:
                 return
@@ -140,9 +139,12 @@ def _archive(again: bool) -> str:
     return f"{'made' if path != known or again else 'found'} the archive {path}, {path.stat().st_size / 1e6:.0f} MB"
 
 
-def _workers(engine: Engine, settings: Settings) -> str:
-    asked = Inspection(max(1, min(engine.parallelism, _MOST_TASKS)), (), settings)
-    found = answers(engine, asked)
+def _workers(engine: Engine, settings: Settings, context: Context | None) -> str:
+    """Say what the workers are. With a pipeline they also open its functions, and list its root and its sources."""
+    if context is None:
+        found = answers(engine, Inspection(tasks_to_ask(engine), (), settings))
+    else:
+        found = check_places(context, engine)
     hosts = sorted({f"{one['host']} (Python {one['version']}, tidemill {one['tidemill']})" for one in found})
     return f"{count_of(len(found), 'task')} on {', '.join(hosts)}"
 

@@ -188,7 +188,7 @@ def test_a_python_without_packages_is_named_by_warm_and_before_a_plan(cluster: S
     """Workers on this machine find the driver's Tidemill by its path, but nothing that it needs."""
     venv.create(tmp_path / "bare", with_pip=False)
     python = str(tmp_path / "bare/bin/python")
-    conf = {"spark.pyspark.python": python, **shared(tmp_path)}
+    conf = {"spark.pyspark.python": python, "spark.cores.max": "1", **shared(tmp_path)}
     run = ("run", shop(tmp_path), "--root", str(tmp_path / "root"), "--engine", "spark")
     ran = tidemill(cluster, "warm", "--engine", "spark", "--json", "--", *run, conf=conf, code=TWICE)
     assert ran.returncode == 11, ran.stderr[-3000:]
@@ -219,7 +219,7 @@ def test_another_version_of_python_is_named_before_a_plan(cluster: SparkCluster,
     python = other_python()
     if python is None:
         pytest.skip("needs a second version of Python, such as python3.12")
-    conf = {"spark.pyspark.python": python, **shared(tmp_path)}
+    conf = {"spark.pyspark.python": python, "spark.cores.max": "1", **shared(tmp_path)}
     ran = tidemill(cluster, "run", shop(tmp_path), "--root", str(tmp_path / "root"), "--engine", "spark", conf=conf)
     assert ran.returncode == 1
     theirs, ours = subprocess.check_output([python, "-V"], text=True).split()[1], sys.version_info

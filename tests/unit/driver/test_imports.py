@@ -45,7 +45,7 @@ def code(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return module
 
 
-def test_imports_in_a_body_are_found_unless_python_or_nobody_has_them(code: types.ModuleType) -> None:
+def test_imports_in_a_body_are_found_unless_they_are_pythons_own_or_missing_here(code: types.ModuleType) -> None:
     assert imported([code.plain], ["a_pipeline_file"]) == {"duckdb", "pyarrow"}
 
 

@@ -1,4 +1,4 @@
-"""An auth manager of Airflow that keeps one user from the XComs of every DAG. No role of the simple one is like that."""
+"""An auth manager of Airflow that keeps one user from the XComs of every DAG. No role of the simple one does that."""
 
 from __future__ import annotations
 

@@ -33,11 +33,14 @@ def spend(batch_time, customer, row, state):
     return (customer, *tuple(state.get), False)
 
 
-def pipeline(folder: Path, timeout: bool = False) -> tm.Pipeline:
-    """Per-customer state with a Python function and per-country sums in Rust, on one read, one file a batch."""
+def pipeline(folder: Path | str, timeout: bool = False, files: int = 1, sink: str | None = None) -> tm.Pipeline:
+    """Per-customer state with a Python function and per-country sums in Rust, on one read, `files` a batch.
+
+    The sums go to the folder `sink`, if one is given.
+    """
     p = tm.Pipeline("retail")
     p.batch_time(lambda plan: day_ms(Path(plan.splits[-1].path).stem))
-    sales = p.read(tm.Files(str(folder), format="csv", header=True, maxFilesPerTrigger=1, schema=SCHEMA))
+    sales = p.read(tm.Files(str(folder), format="csv", header=True, maxFilesPerTrigger=files, schema=SCHEMA))
     spec = tm.StateSpec.function(spend)
     if timeout:
         sales = sales.withWatermark("InvoiceDate", DELAY, late="keep")
@@ -47,9 +50,11 @@ def pipeline(folder: Path, timeout: bool = False) -> tm.Pipeline:
         outputSchema="customer double, lines long, total decimal(20,3), closed boolean",
     )  # fmt: skip
     amounts = sales.sql("SELECT Country, Quantity, Quantity * UnitPrice AS amount FROM rows")
-    amounts.groupBy("Country").agg(
+    sums = amounts.groupBy("Country").agg(
         lines=tm.count(), units=tm.sum("Quantity"), money=tm.sum("amount"), name="by-country"
     )
+    if sink is not None:
+        sums.write(tm.Parquet(sink), name="sink")
     return p
 
 

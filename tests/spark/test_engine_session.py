@@ -79,7 +79,9 @@ def test_java_8_gets_no_unknown_flag() -> None:
 def test_workers_use_this_python_unless_another_was_set() -> None:
     assert added_environment({}, {}, "/this/python")["PYSPARK_PYTHON"] == "/this/python"
     assert "PYSPARK_PYTHON" not in added_environment({}, {"PYSPARK_PYTHON": "other"}, "/this/python")
-    assert "PYSPARK_PYTHON" not in added_environment({"spark.pyspark.python": "other"}, {}, "/this/python")
+    for user in ({"spark.pyspark.python": "mine"}, {"spark.pyspark.python": "mine", "spark.master": "yarn"}):
+        assert added_environment(user, {"PYSPARK_PYTHON": "other"}, "/this/python")["PYSPARK_PYTHON"] == "mine"
+    assert added_environment({"spark.master": "yarn"}, {}, "/this/python") == {}
 
 
 def test_settings_are_found_everywhere_that_spark_reads_them() -> None:

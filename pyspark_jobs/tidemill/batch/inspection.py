@@ -6,6 +6,7 @@ pipeline's functions, so a missing one is an error of the engine that names it.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import platform
 import sys
@@ -19,6 +20,9 @@ from ..settings import Settings
 from ..state.disk_cache import DiskCache
 from ..store import folder_store
 from .work import Item, StateWork
+
+_REQUIRED = ("pyarrow", "duckdb", "boto3")
+"""What Tidemill itself needs beside its native module, which this module imports."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +49,33 @@ class Reachable:
 
 @dataclass(frozen=True)
 class Inspection(StateWork):
-    """Every range is a task, and returns what it found as JSON. `code` is whatever a batch would ship."""
+    """Every range is a task, and returns what it found as JSON. `code` is whatever a batch would ship.
+
+    `imports` are top-level modules that the functions import when they are called.
+    """
 
     ranges: int
     folders: tuple[Reachable, ...]
     settings: Settings
     code: Any = None
+    imports: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     levels: int = 1
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:  # noqa: ARG002
         """Return what this worker has."""
-        problems = [problem for folder in self.folders if (problem := folder.problem())]
+        lacking = [f"`{name}`" for name in (*_REQUIRED, *self.imports) if not _is_here(name)]
+        if lacking:
+            problems = [f"cannot import {', '.join(lacking)}"]
+        else:
+            problems = [problem for folder in self.folders if (problem := folder.problem())]
         found = {**worker(), "problems": problems, "cache": cache(self.settings)}
         yield Item(0, json.dumps(found).encode())
+
+
+def _is_here(name: str) -> bool:
+    return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
 def worker() -> dict[str, str]:

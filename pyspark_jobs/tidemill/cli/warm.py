@@ -45,7 +45,8 @@ def warm(
 
     It makes the archive of Java classes that later starts of Spark use, starts a session, runs two jobs, and checks
     Java, the workers, the caches and Airflow, if it is there. With PIPELINE, it also lists the root, the sources and
-    the sinks. Run it once for each user and machine, or when you build an image. Exit status: 0 all is well, 1 a step
+    the sinks. Then the workers of a cluster check that they can read root and sources, and import the modules of the
+    pipeline. Run it once for each user and machine, or when you build an image. Exit status: 0 all is well, 1 a step
     found a problem.
     """
     if reference is None and storage:

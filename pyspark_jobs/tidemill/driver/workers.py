@@ -15,16 +15,19 @@ from .. import names
 from ..batch.inspection import Inspection, Reachable, worker
 from ..batch.work import Engine
 from ..errors import InvalidInput
+from ..installed import UNKNOWN
 from ..protocol.records import Plan
 from ..sources.files import Files
 from ..store import folder_uri
 from .context import Context
+from .imports import imported
 
 _MOST = 64
 """The most tasks that are asked. More executors than that have the same image."""
-_OTHER = " has tidemill "
+_OTHER = "the driver has"
+_IMPORT = "cannot import `"
 _REACH = "give the workers the credentials, the endpoint and the folders that the driver has"
-_INSTALL = "ship the driver's environment to them (`spark.archives`), or install the same wheel where they run"
+_INSTALL = "ship the driver's environment to them (`spark.archives`), or install the same packages where they run"
 
 
 def check_folders(context: Context) -> None:
@@ -44,24 +47,54 @@ def check_folders(context: Context) -> None:
 
 def check_workers(context: Context, engine: Engine, plan: Plan) -> list[str]:
     """Ask the workers, and raise `InvalidInput` that names what each of them lacks. Return warnings."""
-    folders = [_root(context), *_files(context, plan)]
-    count = max(1, min(engine.parallelism, _MOST))
+    found = answers(engine, _inspection(context, engine, [_root(context), *_files(context, plan)]))
+    return sorted({f"a worker on `{one['host']}`: {one['cache']}" for one in found if one["cache"]})
+
+
+def check_places(context: Context, engine: Engine) -> list[dict[str, Any]]:
+    """Like `check_workers` without a plan or a repository: workers only list the folders. Return what they found."""
+    if engine.is_remote:
+        check_folders(context)
+    places = [("repository", "root", context.place)]
+    places += [(what, "source", place) for what, place in _sources(context)]
+    folders = [Reachable(what, place, context.storage_options.get(section)) for what, section, place in places]
+    return answers(engine, _inspection(context, engine, folders))
+
+
+def tasks_to_ask(engine: Engine) -> int:
+    """Return how many tasks ask: as many as run at once, up to a limit, so that each worker probably gets one."""
+    return max(1, min(engine.parallelism, _MOST))
+
+
+def _inspection(context: Context, engine: Engine, folders: list[Reachable]) -> Inspection:
     code = dict(context.job.functions)
-    asked = Inspection(count, tuple(folders), context.settings, code, context.modules, context.paths)
+    needed = tuple(sorted(imported((one for each in code.values() for one in each), context.modules)))
+    count = tasks_to_ask(engine)
+    return Inspection(count, tuple(folders), context.settings, code, needed, context.modules, context.paths)
+
+
+def answers(engine: Engine, asked: Inspection) -> list[dict[str, Any]]:
+    """Return what the workers found. `InvalidInput` is raised if one has another Tidemill, or found a problem."""
     ours = worker()
     found = [json.loads(receipt) for receipt in engine.execute(asked)]
-    if problems := sorted({problem for one in found for problem in _problems(one, ours)}):
+    problems = sorted({problem for one in found for problem in _problems(one, ours)})
+    if problems:
         rest = "".join(f"\nalso: {problem}" for problem in problems[1:])
-        hint = _INSTALL if any(_OTHER in problem for problem in problems) else _REACH
+        hint = _INSTALL if any(_IMPORT in one or _OTHER in one for one in problems) else _REACH
         raise InvalidInput(f"run on engine `{engine.name}`: {problems[0]}{rest}", hint=hint)
-    return sorted({f"a worker on `{one['host']}`: {one['cache']}" for one in found if one["cache"]})
+    return found
 
 
 def _problems(found: Mapping[str, Any], ours: Mapping[str, str]) -> Iterator[str]:
     where = f"a worker on `{found['host']}` with `{found['python']}`"
     if found["tidemill"] != ours["tidemill"]:
-        yield f"{where}{_OTHER}{found['tidemill']}, the driver has {ours['tidemill']}"
+        yield f"{where} has {_version(found)}, {_OTHER} {_version(ours)}"
     yield from (f"{where} {problem}" for problem in found["problems"])
+
+
+def _version(found: Mapping[str, str]) -> str:
+    known = found["tidemill"]
+    return "a source folder of tidemill that is not installed" if known == UNKNOWN else f"tidemill {known}"
 
 
 def _sources(context: Context) -> list[tuple[str, str]]:

@@ -17,7 +17,11 @@ _BEGIN, _END = f"({re.escape(BEGIN_TASK_ERROR)}|{re.escape(BEGIN_IMPORT_ERROR)})
 _REPORTED = re.compile(rf"{_BEGIN} (.*?)(?:\n(.*?))?(?:\n{_END}|\Z)", re.DOTALL)
 _DIED = ("Python worker exited unexpectedly", "Python worker faulthandler", "ExecutorLostFailure")
 _VERSIONS_DIFFER = "PYTHON_VERSION_MISMATCH"
+_VERSION = re.compile(r"\b\d+\.\d+\b")
 _INSTALL = "install it where the workers run, or ship an environment to them (`spark.archives`)"
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"')
+_PYTHON = "set `spark.pyspark.python` to a Python of the driver's version on the workers"
 _KILLED = "it was killed, ran out of memory, or crashed in native code of Tidemill or of your function"
 _FULL = os.strerror(errno.ENOSPC)
 _FULL_HINT = (
@@ -42,9 +46,20 @@ def failed(error: Exception, engine: str) -> TidemillError:
             return InvalidInput(f"run a batch on engine `{engine}`: {line}\n\n{trace}", hint=_INSTALL)
         return task_failed(line, trace, engine)
     if _VERSIONS_DIFFER in text:
-        line = next(line for line in text.splitlines() if _VERSIONS_DIFFER in line)
-        hint = "set `PYSPARK_PYTHON` to a Python of the driver's version on the workers"
-        return InvalidInput(f"run a batch on engine `{engine}`: {line.strip()}", hint=hint)
+        line = next(line for line in text.splitlines() if _VERSIONS_DIFFER in line).partition(_VERSIONS_DIFFER)[2]
+        versions = _VERSION.findall(line)
+        what = "workers have Python {}, the driver has {}".format(*versions) if len(versions) == 2 else line.strip("] ")
+        return InvalidInput(f"run a batch on engine `{engine}`: {what}", hint=_PYTHON)
+    if (program := _NO_PYTHON.search(text)) is not None:
+        return InvalidInput(
+            f"run a batch on engine `{engine}`: a machine that runs tasks cannot start its Python, `{program[1]}`",
+            hint=_PYTHON,
+        )
+    if _STOPPED in text:
+        return InvalidInput(
+            f"run a batch on engine `{engine}`: Spark's context has stopped",
+            hint="Spark's own messages are above; it stops if the cluster is away, or if the session was closed",
+        )
     if _FULL in text:
         return StoreUnavailable(
             f"run a batch on engine `{engine}`: Spark could not write to its local folders: {_FULL}", hint=_FULL_HINT

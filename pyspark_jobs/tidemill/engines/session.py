@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, TidemillError
 from ..store.full import no_temporary_file
 from . import archive, java, tuning
+from .masters import check_master
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -60,9 +61,12 @@ def start_context(conf: Mapping[str, str]) -> SparkContext:
         with _clear_errors():
             SparkContext._ensure_initialized()
             user = dict(SparkConf().getAll()) | own
-            return _context(user | tuning.added_settings(user, os.environ, tuning.Machine(0)))
+            check_master(user.get("spark.master", ""))
+            with _environment(tuning.chosen_python(user)):
+                return _context(user | tuning.added_settings(user, os.environ, tuning.Machine(0)))
     runtime = java.find_java(os.environ, pyspark_version())
     user = _user_settings(own)
+    check_master(user.get("spark.master", ""))
     machine = tuning.Machine(runtime.version, _log_file(), archive.existing(runtime), _socket_folder())
     settings = own | tuning.added_settings(user, os.environ, machine)
     variables = tuning.added_environment(user, os.environ, sys.executable)
@@ -187,6 +191,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 def _clear_errors() -> Iterator[None]:
     try:
         yield
+    except TidemillError:
+        raise
     except Exception as error:
         raise InvalidInput(
             f"start Spark: {_reason(error)}",

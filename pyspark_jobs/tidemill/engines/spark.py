@@ -13,7 +13,7 @@ from ..batch.work import Work
 from .failure import failed
 from .shipping import ship
 from .spark_job import collect, look_up_classes, run_spark_job
-from .worker import Shipment, apply, is_alone, pack, run_reporting, run_whole, scatter
+from .worker import Shipment, apply, is_alone, pack, partition, run_reporting, run_whole, scatter
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -34,7 +34,10 @@ class SparkEngine:
     @property
     def parallelism(self) -> int:
         """How many tasks run at once: the given number, or the cores that Spark has."""
-        return self._tasks or max(1, self._context.defaultParallelism)
+        try:
+            return self._tasks or max(1, self._context.defaultParallelism)
+        except Exception as error:
+            raise failed(error, self.name) from error
 
     @property
     def is_remote(self) -> bool:
@@ -92,15 +95,8 @@ def _exchanged(sent: RDD[bytes], ranges: int) -> RDD[bytes]:
 
 
 # The tasks. Each reads its input to the end, because Spark discards the worker process otherwise (SPARK-26549).
-
-
-def _partition() -> int:
-    """Return the number of the partition that this task works on."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None, "a task runs inside Spark"
-    return context.partitionId()
+# INVARIANT: they use only functions of `worker`, which are shipped by value. A worker without Tidemill could not even
+# open a task that uses a function of this module, and would report nothing that a user understands.
 
 
 def _whole(shipment: Shipment) -> _Task:
@@ -118,7 +114,7 @@ def _scatter(shipment: Shipment) -> _Task:
 
     def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
         yield from nothing
-        index = _partition()
+        index = partition()
         yield from pack(run_reporting(lambda work: scatter(work, index), pickle, paths))
 
     return task
@@ -128,7 +124,7 @@ def _apply(shipment: Shipment, level: int) -> _Task:
     pickle, paths = shipment
 
     def task(received: Iterable[bytes]) -> Iterator[bytes]:
-        index = _partition()
+        index = partition()
         return pack(run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 
     return task
@@ -138,7 +134,7 @@ def _receipts(shipment: Shipment, level: int) -> _Task:
     pickle, paths = shipment
 
     def task(received: Iterable[bytes]) -> Iterator[bytes]:
-        index = _partition()
+        index = partition()
         return (data for _, data in run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 
     return task

@@ -29,6 +29,7 @@ _LOCAL = {
 }
 _DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
 _EXTRA_OPTIONS = "spark.driver.extraJavaOptions"
+_PYTHON = "spark.pyspark.python"
 _JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)")
 _SHORT_RUNS = "-XX:TieredStopAtLevel=1"
@@ -60,12 +61,23 @@ def added_settings(user: Mapping[str, str], environment: Mapping[str, str], mach
 
 def added_environment(user: Mapping[str, str], environment: Mapping[str, str], python: str) -> dict[str, str]:
     """Return the variables to set while Spark starts, so that workers on this machine use this Python."""
+    chosen = chosen_python(user)
     if not is_local(user):
-        return {}
-    variables = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LAUNCHER_OPTS": f"{_SHORT_RUNS} {_SMALL_HEAP}"}
-    if "spark.pyspark.python" not in user:
-        variables["PYSPARK_PYTHON"] = python
-    return {name: value for name, value in variables.items() if name not in environment}
+        return chosen
+    variables = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LAUNCHER_OPTS": f"{_SHORT_RUNS} {_SMALL_HEAP}",
+        "PYSPARK_PYTHON": python,
+    }
+    return {name: value for name, value in variables.items() if name not in environment} | chosen
+
+
+def chosen_python(user: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable for the user's `spark.pyspark.python`, which PySpark itself reads only in spark-submit.
+
+    The setting takes precedence over the variable, as it does there.
+    """
+    return {"PYSPARK_PYTHON": user[_PYTHON]} if _PYTHON in user else {}
 
 
 def is_local(user: Mapping[str, str]) -> bool:

@@ -101,6 +101,15 @@ def _silence_closed_connections(main: Any) -> None:
         main.traceback = _Tracebacks()
 
 
+def partition() -> int:
+    """Return the number of the partition that this task of Spark works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "a task runs inside Spark"
+    return context.partitionId()
+
+
 def is_alone(work: Work) -> bool:
     """Whether one task does all of the work, without an exchange."""
     return work.scatter_tasks <= 1 and work.ranges == 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from ..batch.inspection import Inspection
 from ..batch.work import Engine
 from ..counts import count_of
 from ..driver.context import Context
+from ..driver.workers import answers, check_places, tasks_to_ask
 from ..engines import engine_for, has_spark
 from ..errors import InvalidInput, TidemillError
 from ..settings import Settings
@@ -27,7 +27,6 @@ from ..sinks.files import Parquet
 from ..store import folder_store
 
 _OLDEST_AIRFLOW = (3, 3)
-_MOST_TASKS = 64
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,11 @@ class Warming:
 
     def _spark(self) -> Iterator[Step]:
         from ..engines.session import wants_connect
+        from ..engines.tuning import is_local
 
         if not wants_connect(self.conf):
             yield _timed("java", _java)
+        if not wants_connect(self.conf) and is_local(self.conf):  # a driver of a cluster does not use the archive
             yield _timed("classes", lambda: _archive(self.again))
         started: list[Engine] = []
 
@@ -95,7 +96,10 @@ class Warming:
 
         yield _timed("spark", start)
         for name in ("first job", "second job") if started else ():
-            yield _timed(name, lambda: _workers(started[0], self.settings))
+            job = _timed(name, lambda: _workers(started[0], self.settings, self.context))
+            yield job
+            if job.problem:
+                return
 
     def _stores(self, context: Context) -> Iterator[Step]:
         places = [("root", "root", context.place)]
@@ -135,12 +139,13 @@ def _archive(again: bool) -> str:
     return f"{'made' if path != known or again else 'found'} the archive {path}, {path.stat().st_size / 1e6:.0f} MB"
 
 
-def _workers(engine: Engine, settings: Settings) -> str:
-    asked = Inspection(max(1, min(engine.parallelism, _MOST_TASKS)), (), settings)
-    found = [json.loads(receipt) for receipt in engine.execute(asked)]
+def _workers(engine: Engine, settings: Settings, context: Context | None) -> str:
+    """Say what the workers are. With a pipeline they also open its functions, and list its root and its sources."""
+    if context is None:
+        found = answers(engine, Inspection(tasks_to_ask(engine), (), settings))
+    else:
+        found = check_places(context, engine)
     hosts = sorted({f"{one['host']} (Python {one['version']}, tidemill {one['tidemill']})" for one in found})
-    if others := sorted({one["tidemill"] for one in found} - {inspection.worker()["tidemill"]}):
-        raise InvalidInput(f"workers have tidemill {', '.join(others)}; found {', '.join(hosts)}")
     return f"{count_of(len(found), 'task')} on {', '.join(hosts)}"
 
 

@@ -127,10 +127,32 @@ def test_another_version_of_tidemill_is_named(
 
     remote(older)
     ours = tm.__version__
-    with pytest.raises(tm.InvalidInput, match=f"has tidemill 0.0.1, the driver has {ours}") as caught:
+    with pytest.raises(tm.InvalidInput, match=f"has tidemill 0.0.1, the driver has tidemill {ours}") as caught:
         shop(**{"tidemill.shared_folders": str(tmp_path)}).run(engine="spark")
     assert "hint: ship the driver's environment to them (`spark.archives`)" in str(caught.value)
     assert has_no_plan(tmp_path / "root")
+
+
+def test_modules_that_a_worker_lacks_are_named_together(
+    shop: Open, tmp_path: Path, remote: Callable[..., Remote]
+) -> None:
+    remote(lambda work: dataclasses.replace(work, imports=("json", "no_such_one", "no_such_two")))
+    with pytest.raises(tm.InvalidInput, match="cannot import `no_such_one`, `no_such_two`\n") as caught:
+        shop(**{"tidemill.shared_folders": str(tmp_path)}).run(engine="spark")
+    assert "hint: ship the driver's environment to them (`spark.archives`)" in str(caught.value)
+    assert has_no_plan(tmp_path / "root")
+
+
+def test_a_tidemill_that_is_not_installed_is_said_to_be_so(
+    shop: Open, tmp_path: Path, remote: Callable[..., Remote], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folder(work: Inspection) -> Inspection:
+        monkeypatch.setattr(inspection, "version_of_tidemill", lambda: "unknown")
+        return work
+
+    remote(folder)
+    with pytest.raises(tm.InvalidInput, match="has a source folder of tidemill that is not installed, the driver has "):
+        shop(**{"tidemill.shared_folders": str(tmp_path)}).run(engine="spark")
 
 
 def test_a_store_that_workers_cannot_reach_is_named(shop: Open, tmp_path: Path, remote: Callable[..., Remote]) -> None:

@@ -201,6 +201,25 @@ def test_a_python_without_packages_is_named_by_warm_and_before_a_plan(cluster: S
     assert plans(tmp_path / "root") == []
 
 
+def test_a_python_without_packages_works_with_a_packed_archive(cluster: SparkCluster, tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    target = tmp_path / "env.tar.gz"
+    packed = tidemill(cluster, "pack", "-o", str(target), "--json")
+    assert packed.returncode == 0, packed.stderr
+    conf = {
+        "spark.pyspark.python": str(tmp_path / "bare/bin/python"), "spark.cores.max": "1", **shared(tmp_path),
+        **json.loads(packed.stdout)["settings"],
+    }  # fmt: skip
+    ran = tidemill(cluster, "run", shop(tmp_path), "--root", str(tmp_path / "root"), "--engine", "spark", conf=conf)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    repository = tm.open(same_result.pipeline(tmp_path / "data"), root=str(tmp_path / "root"))
+    (tmp_path / "local").mkdir()
+    shop(tmp_path / "local")
+    other = tm.open(same_result.pipeline(tmp_path / "local/data"), root=str(tmp_path / "local/root"))
+    other.run(engine="local")
+    same_result.same(results(repository), results(other))
+
+
 def other_python() -> str | None:
     """Return a Python of another version, or None."""
     ours = sys.version_info[:2]

@@ -300,3 +300,22 @@ def test_the_plugin_is_light(airflow_home: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     found = {name for name in done.stdout.split() if not name.startswith("_")}
     assert "tidemill.airflow.plugin" in found <= {"tidemill", "tidemill.airflow", "tidemill.airflow.plugin"}
+
+
+def test_a_later_sweep_says_where_the_head_is(server: Server, airflow_home: Path) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    from tidemill.pipeline.load import load
+
+    def listed() -> Any:
+        found = server.get("/tidemill/pipelines", token("VIEWER"))[1]["pipelines"]
+        return next(one for one in found if one["dag_id"] == "customers")["summary"]
+
+    before = listed()
+    reference = next(one for one in DagBag(dag_folder=str(airflow_home / "dags")).dags["customers"].tasks).pipeline
+    tm.open(load(reference), str(server.folder / "lake")).reset(watermark="2026-03-01", reason="a test")
+    bag = DagBag(dag_folder=str(airflow_home / "dags"), load_op_links=False)
+    assert bag.dags["customers__sweep"].test().state == "success"
+    after = listed()
+    assert (after["head"], after["rows"]) == (before["head"] + 1, before["rows"])
+    assert after["watermarks"]["source.at"].startswith("2026-03-01")

@@ -28,11 +28,17 @@ NEWEST_RUNS = 20
 """How many runs of a DAG the page shows."""
 AWAITING = "awaiting_input"
 _RESULT = "return_value"
+_STANDING = (
+    "head", "committed", "batch_time", "watermarks", "next_deadline", "files_waiting", "bytes_waiting",
+    "oldest_waiting_seconds", "state_rows", "state_bytes",
+)  # fmt: skip
+"""What a result says of the head, and not of the run."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline by its DAG. `summary` is the XCom of the newest run that ended well; empty before the first.
+    """A pipeline by its DAG. `summary` is the XCom of the newest run that ended well; empty before the first. What it
+    says of the head is that of the newest sweep, if that came later.
 
     `states` are those of the newest runs, newest first. `approvals` are replays and corrections that
     wait for an answer.
@@ -64,7 +70,9 @@ def pipelines(session: Session, readable: Collection[str], may_read: Callable[[s
         task = None if stored is None or dag is None or dag.is_stale else _run_of(stored.data or {})
         if task is None or dag is None:
             continue
-        summary = _summary(session, dag_id) if may_read(dag_id) else {}
+        sweep = f"{dag_id}__sweep"
+        tasks = [(dag_id, "run"), *([(sweep, "sweep")] if sweep in readable and may_read(sweep) else [])]
+        summary = _summary(session, tasks) if may_read(dag_id) else {}
         asking = [name for suffix in ASKING if (name := f"{dag_id}{suffix}") in readable]
         yield Pipeline(
             dag_id=dag_id,
@@ -96,17 +104,29 @@ def _run_of(stored: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def _summary(session: Session, dag_id: str) -> Mapping[str, Any]:
-    """Return what the newest run that ended well left."""
+def _summary(session: Session, tasks: Sequence[tuple[str, str]]) -> Mapping[str, Any]:
+    """Return what the newest run that ended well left, with the head as the newest run or sweep saw it.
+
+    `tasks` are DAGs and tasks, the run first.
+    """
+    found = [one for one in (_newest(session, dag_id, task_id) for dag_id, task_id in tasks) if one is not None]
+    if not found or found[0][2] != "run":
+        return {}
+    run, last = found[0][1], max(found, key=lambda one: one[0])[1]
+    return {**run, **{name: last[name] for name in _STANDING if last.get(name) is not None}}
+
+
+def _newest(session: Session, dag_id: str, task_id: str) -> tuple[Any, dict[str, Any], str] | None:
+    """Return the time and the content of the newest XCom of a task, and the task."""
     newest = (
         select(XComModel)
-        .where(XComModel.dag_id == dag_id, XComModel.task_id == "run", XComModel.key == _RESULT)
+        .where(XComModel.dag_id == dag_id, XComModel.task_id == task_id, XComModel.key == _RESULT)
         .order_by(XComModel.timestamp.desc())
         .limit(1)
     )
     row = session.scalars(newest).first()
-    found = None if row is None else XComModel.deserialize_value(row)
-    return found if isinstance(found, dict) else {}
+    content = None if row is None else XComModel.deserialize_value(row)
+    return (row.timestamp, content, task_id) if row is not None and isinstance(content, dict) else None
 
 
 def _states(session: Session, dag_id: str) -> list[str]:

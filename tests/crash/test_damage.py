@@ -25,7 +25,7 @@ from tests.exhaustive import some
 
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
 SAMPLE = 40
-MANY = {"memory": 300, "folder": 100}
+MANY = {"memory": 160, "folder": 60}
 """How many damages are tried in a slow test. What reads an object does not depend on the store."""
 
 

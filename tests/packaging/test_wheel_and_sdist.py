@@ -82,7 +82,14 @@ def test_wheel_requires_only_its_runtime_packages_and_offers_the_extras(wheel: P
     assert metadata["Requires-Python"] == ">=3.11"
     assert set(metadata.get_all("Provides-Extra") or []) == {"spark", "pandas", "airflow", "demo"}
     needed = [need for need in metadata.get_all("Requires-Dist") or [] if "extra ==" not in need]
-    assert {need.split(">")[0].strip() for need in needed} == {"pyarrow", "duckdb", "boto3", "click", "rich"}
+    assert {need.split(">")[0].strip() for need in needed} == {
+        "pyarrow",
+        "duckdb",
+        "boto3",
+        "click",
+        "rich",
+        "packaging",
+    }
 
 
 def test_sdist_holds_sources_lock_and_licence_but_nothing_built(sdist: Path) -> None:

@@ -135,7 +135,7 @@ def start_cluster(folder: str) -> str:
 
 def main() -> None:
     inbox, root, markers, folder = sys.argv[1:]
-    settings = SETTINGS | {"spark.master": start_cluster(folder)}
+    settings = SETTINGS | {"spark.master": start_cluster(folder), "tidemill.shared_folders": f"{inbox}:{root}"}
     repository = tm.open(pipeline(Path(inbox), markers), root=root, conf=settings)
     repository.init()
     repository.run(engine="spark", tasks=TASKS)

@@ -26,7 +26,7 @@ from tests.exhaustive import some
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
 SAMPLE = 40
 MANY = {"memory": 160, "folder": 60}
-"""How many damages are tried in a slow test. What reads an object does not depend on the store."""
+"""How many damages a slow test tries. A folder gets fewer: objects are read in the same way from every store."""
 
 
 def copied_and_run_further(world: World, early: Snapshot, phase: str) -> Snapshot:

@@ -213,8 +213,8 @@ class _Pipeline:
             "compact_sinks": maintain.compact_sinks,
             "report_only": form.flag("dry_run", "Report what would be deleted, and change nothing."),
         }
-        what = "merges state, discards old versions, deletes what no version needs, and verifies the rest"
-        what = what if maintain.verify else what.rpartition(", ")[0]
+        what = "merges state, discards old versions, deletes what no version needs"
+        what += ", and verifies the rest" if maintain.verify else ""
         with self._dag("__maintain", maintain.schedule, form, what) as dag:
             upkeep = TidemillMaintainOperator(task_id="maintain", **options, **self.arguments)
             if maintain.verify:

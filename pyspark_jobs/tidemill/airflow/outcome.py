@@ -42,10 +42,10 @@ class TidemillOutcomeOperator(AnnouncingOperator):
       section `root`, and an AWS connection of Airflow, over which the others win.
     - `rows_in_exceptions`: as in `Launch`.
 
-    It runs when the job has ended, also badly (`trigger_rule` is `all_done`). If the job's task was skipped and left no
-    result, it is skipped too. An error in the result fails the task
-    without a retry, because the result stays as it is; clear the job's task to run again. A store that is away, and a
-    result that is missing, are retried. The XCom is that of `TidemillRunOperator`.
+    It runs when the job has ended, also after a failure (`trigger_rule` is `all_done`). If the job's task was skipped
+    and left no result, it is skipped too. An error in the result fails the task without a retry, because the result
+    stays as it is; clear the job's task to run again. A store that is away, and a result that is missing, are retried.
+    The XCom is that of `TidemillRunOperator`.
     """
 
     template_fields = ("pipeline", "root", "branch", "result", "name", "env", "storage_options", "aws_conn_id")

@@ -1,8 +1,8 @@
 """The tasks of `NAME__replay`, a backfill as a pull request: branch, replay, diff, approve, promote, drop.
 
 INVARIANT: nothing is promoted without the consent that the form asks for. "if equal" promotes exactly what was
-compared. Who approves agrees that versions which are not repeated yet, or are committed meanwhile, are replayed first.
-A failed run keeps its branch, so that a cleared task continues; any other end drops it.
+compared. After an approval, versions that are not repeated yet are replayed first, also those committed meanwhile. A
+failed run keeps its branch, so that a cleared task continues; any other end drops it.
 """
 
 from __future__ import annotations

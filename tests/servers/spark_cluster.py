@@ -62,9 +62,10 @@ class Worker:
 
 
 class SparkCluster:
-    """A running cluster: `url` is its master. Each worker has one core and 1 GiB, which is one executor."""
+    """A running cluster: `url` is its master. Each worker has one core and `memory`, which is one executor."""
 
-    def __init__(self, workers: int = 2) -> None:
+    def __init__(self, workers: int = 2, memory: str = "1g") -> None:
+        self._memory = memory
         self._folder = Path(tempfile.mkdtemp(prefix="tidemill-cluster-"))
         self._java = str(home_for_spark(find_java(os.environ, pyspark.__version__)))
         self._port, self._page = _free_port(), _free_port()
@@ -107,7 +108,7 @@ class SparkCluster:
         self._started += 1
         folder = self._folder / f"worker-{self._started}"
         folder.mkdir()
-        options = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--webui-port", "0", self.url)
+        options = ("--cores", "1", "--memory", self._memory, "--work-dir", str(folder), "--webui-port", "0", self.url)
         worker = Worker(self._start("worker.Worker", folder, *options), folder)
         self.workers.append(worker)
         return worker

@@ -54,7 +54,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_a_killed_worker_is_an_error_and_the_engine_stays_usable(found: dict[str, Any]) -> None:
     assert found["died"]["kind"] == "InternalError"
     assert "a worker process ended during a task; it was killed, ran out of memory" in found["died"]["line"]
-    assert found["died"]["hint"].startswith("look for out of memory in the logs of the machine and of Spark; ")
+    assert found["died"]["hint"].startswith("look for out of memory in the logs of the machine and of Spark. ")
     assert found["died"]["after"] == RECEIPTS
 
 

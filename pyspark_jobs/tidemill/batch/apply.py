@@ -32,9 +32,11 @@ from . import wire
 from .batch import Batch, task_attempt
 from .inbox import Inbox
 from .input import read_rows
+from .memory import PeakMemory
 from .output_files import KEPT, OutputFiles
 from .quarantine import failed_rejects, with_rows
 from .sender import Origin, Outgoing, Sender
+from .spill import received
 from .whence import whence, without_numbers
 from .wire import Chunk, Observed
 from .work import Item
@@ -43,34 +45,24 @@ T = TypeVar("T")
 U = TypeVar("U")
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
+ROWS_SHARE = 4
+"""Rows that wait for a task may use one part in so many of its memory. More of them wait in a file."""
 LARGE_BYTES = 128 * 1024**2
 """From so many bytes of rows on, memory that reading needed is returned to the system first."""
 
 
 def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
     """Apply the items that one range of one level received; yield its chunks for the next level, and its receipt."""
-    inbox = Inbox([wire.decode(data) for data in items])
-    if inbox.row_bytes >= LARGE_BYTES:
-        pa.default_memory_pool().release_unused()  # what reading needed; Arrow would keep it while the state is folded
-    if inbox.failures:
-        raise inbox.failures[0].error()
-    inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
-    task = _Range(batch, level, range_index, inbox)
-    operators = batch.job.at_level(level)
-    for placed in operators:
-        handle = placed.operator.open()
-        with close_on_error(handle):
-            applied = task.apply(placed, handle)
-            is_last = placed is operators[-1]
-            # After the last operator all rows for sinks are known: their files are made while its maps are stored.
-            # The maps go to the other thread, because a sink may encode with objects that belong to this one.
-            store_maps = functools.partial(task.store_maps, applied)
-            segments, more = run_both(store_maps, functools.partial(task.work_beside, applied, is_last))
-            task.record(applied, segments, more)
-    if not operators:
-        task.store_outputs()
-    inbox.check_read(level)
-    yield from task.finish()
+    with PeakMemory() as memory:
+        inbox = Inbox(received(items, batch.settings.task_memory_bytes // ROWS_SHARE))
+        if inbox.row_bytes >= LARGE_BYTES:
+            pa.default_memory_pool().release_unused()  # what reading needed; Arrow would keep it during the passes
+        if inbox.failures:
+            raise inbox.failures[0].error()
+        inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
+        task = _Range(batch, level, range_index, inbox)
+        task.run()
+        yield from task.finish(memory)
 
 
 @dataclass(frozen=True)
@@ -163,6 +155,23 @@ class _Range:
         data = self.batch.data_pass(placed)
         has_due = self.times.moved or self.inbox.chunks(placed.operator.name, 1)
         return [data, self.batch.due_pass(placed, self.times.after)] if has_due else [data]
+
+    def run(self) -> None:
+        """Apply the operators of the level, one after the other, and store what they change and return."""
+        operators = self.batch.job.at_level(self.level)
+        for placed in operators:
+            handle = placed.operator.open()
+            with close_on_error(handle):
+                applied = self.apply(placed, handle)
+                is_last = placed is operators[-1]
+                # After the last operator all rows for sinks are known: their files are made while its maps are stored.
+                # The maps go to the other thread, because a sink may encode with objects that belong to this one.
+                store_maps = functools.partial(self.store_maps, applied)
+                segments, more = run_both(store_maps, functools.partial(self.work_beside, applied, is_last))
+                self.record(applied, segments, more)
+        if not operators:
+            self.store_outputs()
+        self.inbox.check_read(self.level)
 
     def apply(self, placed: Placed, handle: Handle) -> _Applied:
         """Run the passes of one operator and send its outputs on."""
@@ -270,8 +279,10 @@ class _Range:
             self.files.add(self._output(chunk.head.subject), 0, chunk.batch(), chunk.head.split_hash)
         self.files.store(self.store, self.stem)
 
-    def finish(self) -> Iterator[Item]:
+    def finish(self, memory: PeakMemory) -> Iterator[Item]:
         """Store the quarantine file; yield the chunks for a next level and the receipts."""
+        quarantine = self._store_quarantine()
+        peak = max(self.inbox.peak_memory_bytes, memory.look())
         receipt = Receipt(
             level=self.level,
             lo=self.lo,
@@ -280,7 +291,7 @@ class _Range:
             state=self.state,
             rows=self.rows,
             outputs=self.files.stored(),
-            quarantine=self._store_quarantine(),
+            quarantine=quarantine,
             operators=self.metrics,
             watermarks=self.times.after,
             next_deadline=self.deadlines,
@@ -291,10 +302,12 @@ class _Range:
             quarantined_rows=self.failed_input_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
             furthest=self.inbox.furthest if self.index == 0 else {},
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
+            peak_memory_bytes=peak,
         )
         is_last = self.level == self.batch.levels - 1
         if not is_last:
             yield from self.chunks
+            self.sender.observed.peak_memory_bytes = peak
             yield from self.sender.headers()
         target = 0 if is_last else self.index
         for record in (codec.encode(receipt), *(known.record for known in self.inbox.receipts)):

@@ -135,6 +135,11 @@ class Inbox:
         return first_late([row for header in self.headers for row in header.observed.late_examples])
 
     @property
+    def peak_memory_bytes(self) -> int:
+        """The most memory that a process of a sender had of its own."""
+        return max((header.observed.peak_memory_bytes for header in self.headers), default=0)
+
+    @property
     def quarantined_rows(self) -> int:
         """Input rows that could not be read."""
         return sum(header.observed.quarantined_rows for header in self.headers)

@@ -16,6 +16,7 @@ from ..protocol.records import Split
 from ..sources.contract import Block
 from .batch import Batch
 from .input import only, read_splits
+from .memory import PeakMemory
 from .ranges import range_of
 from .sender import Origin, Outgoing, Sender
 from .wire import Observed
@@ -25,9 +26,11 @@ from .work import Item
 def run(batch: Batch, task: int) -> Iterator[Item]:
     """Yield the chunks of every split of scatter task `task`, then its headers."""
     sender = Sender(batch, task, Observed(), combine=True)
-    for number, blocks in read_splits(batch, batch.assignment[task]):
-        yield from _send_split(sender, number, blocks)
-    yield from sender.headers()
+    with PeakMemory() as memory:
+        for number, blocks in read_splits(batch, batch.assignment[task]):
+            yield from _send_split(sender, number, blocks)
+        sender.observed.peak_memory_bytes = memory.look()
+        yield from sender.headers()
 
 
 def split_hash(split: Split) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..errors import TidemillError
+from ..errors import InvalidInput, TidemillError
 from . import apply, scatter, wire
 from .batch import Batch
+from .memory import own_bytes
 from .work import Item
 
 
@@ -40,16 +41,33 @@ class BatchWork:
 
     def scatter(self, task: int) -> Iterator[Item]:
         """Run scatter task `task`. If it fails, the error goes to every range."""
-        return self._guarded(lambda: scatter.run(self.batch, task), self.ranges)
+        return self._guarded(lambda: scatter.run(self.batch, task), self.ranges, f"task {task + 1} that reads input")
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
         """Run the apply task of a range. If it fails, the error goes to all ranges of the next level."""
         targets = self.ranges if level < self.levels - 1 else 1
-        return self._guarded(lambda: apply.run(self.batch, level, range_index, items), targets)
+        what = f"key range {range_index + 1} of {self.ranges}"
+        return self._guarded(lambda: apply.run(self.batch, level, range_index, items), targets, what)
 
-    def _guarded(self, run: Callable[[], Iterator[Item]], targets: int) -> Iterator[Item]:
+    def _guarded(self, run: Callable[[], Iterator[Item]], targets: int, what: str) -> Iterator[Item]:
         try:
             yield from run()
+            return
         except TidemillError as error:
-            for target in range(targets):
-                yield Item(target, wire.failure(error))
+            failure = wire.failure(error)
+        except MemoryError as error:
+            failure = wire.failure(self._out_of_memory(what, error))
+        for target in range(targets):
+            yield Item(target, failure)
+
+    def _out_of_memory(self, what: str, error: MemoryError) -> InvalidInput:
+        """Return the error for a task whose process was refused memory."""
+        reason = f" ({error})" if str(error) else ""
+        aim = self.batch.settings.task_memory_bytes
+        return InvalidInput(
+            f"run {what} of a batch: out of memory{reason}; the process has {own_bytes() >> 20:,} MiB, "
+            f"`tidemill.task_memory_bytes` is {aim >> 20:,} MiB",
+            hint="lower `tidemill.task_memory_bytes`, so that the batch is cut into more key ranges, or raise the "
+            "limit of the process (`spark.executor.pyspark.memory`, `ulimit -v`). The rows of one key stay "
+            "together: if one key has most of them, bound a batch by `maxBytesPerTrigger`",
+        )

@@ -22,7 +22,7 @@ OUTPUT: ChunkKind = "output"
 REJECTS: ChunkKind = "rejects"
 LATE: ChunkKind = "late"
 _HEADER, _RECEIPT, _FAILURE = "header", "receipt", "failure"
-_ALIGNMENT = 64
+ALIGNMENT = 64
 """Bodies begin at a multiple of 64 bytes. Arrow computes with aligned buffers, and warns about others."""
 
 Bounds = dict[str, tuple[int, int]]
@@ -90,6 +90,8 @@ class Observed:
     """Input rows that were late only for operators with `late="keep"`."""
     late_examples: list[LateRow] = field(default_factory=list)
     """The first late rows of the task."""
+    peak_memory_bytes: int = 0
+    """The most memory that the process of the task had of its own meanwhile, or of one of the level before."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def widen(bounds: Bounds, name: str, found: tuple[int, int] | None) -> None:
 
 def _encode(kind: str, fields: dict[str, Any], body: bytes = b"") -> bytes:
     text = json.dumps([kind, fields], separators=(",", ":")).encode()
-    text += b" " * (-(4 + len(text)) % _ALIGNMENT)
+    text += b" " * (-(4 + len(text)) % ALIGNMENT)
     return b"".join((len(text).to_bytes(4, "little"), text, body))
 
 

@@ -79,6 +79,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "next_deadline": _deadlines(receipts),
         "published_through": executed.publishing.through,
         "committed_ms": now_ms(),
+        "peak_memory_bytes": max(receipt.peak_memory_bytes for receipt in receipts),
         "outstanding_files": plan.outstanding_files,
         "outstanding_bytes": plan.outstanding_bytes,
         "oldest_waiting_ms": plan.oldest_waiting_ms,

@@ -29,9 +29,14 @@ def is_small(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> b
 def waiting_bytes(plan: Plan) -> int:
     """Return the input of a plan and what waits behind it, as bytes of text."""
     read = sum(split.size for split in plan.splits)
-    counted = sum(split.size * (PARQUET_FACTOR if split.path.endswith(".parquet") else 1) for split in plan.splits)
+    counted = read_bytes(plan)
     behind = plan.outstanding_bytes * (counted / read if read else 1)
     return counted + int(behind)
+
+
+def read_bytes(plan: Plan) -> int:
+    """Return the input of a plan, as bytes of text."""
+    return sum(split.size * (PARQUET_FACTOR if split.path.endswith(".parquet") else 1) for split in plan.splits)
 
 
 def local_bytes(job: Job, settings: Settings) -> int:

@@ -24,7 +24,7 @@ from .assemble import Executed, Publishing, active_ms, assemble
 from .context import Context
 from .discard import discarded_if_full
 from .ledger import store_ledger
-from .tasks import TaskCount, assigned, task_bytes, task_count
+from .tasks import TaskCount, assigned, cut_of, scatter_count, task_count
 
 
 def execute(
@@ -73,6 +73,8 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
 
 def _batch(context: Context, head: Commit | None, plan: Plan, engine: Engine, tasks: TaskCount) -> Batch:
     job = context.job
+    cut = cut_of(job, context.settings, head, plan)
+    count = task_count(plan, engine, tasks, cut)
     return assigned(
         Batch(
             job=job,
@@ -85,8 +87,9 @@ def _batch(context: Context, head: Commit | None, plan: Plan, engine: Engine, ta
             watermarks=_watermarks(context, head),
             active=active_ms(head),
             begins=frozenset(context.begins_with(head)),
-            tasks=task_count(plan, engine, tasks, task_bytes(job, context.settings), job.ranges),
-        )
+            tasks=count,
+        ),
+        scatter_count(engine, count, cut),
     )
 
 

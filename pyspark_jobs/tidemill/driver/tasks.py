@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Literal
 
 from ..batch.batch import Batch
 from ..batch.work import Engine
 from ..pipeline.job import Job
-from ..protocol.records import Plan
+from ..protocol.records import Commit, Plan
 from ..settings import Settings
+from .auto import read_bytes, state_bytes
 
 TaskCount = int | Literal["auto"]
 
@@ -17,20 +19,54 @@ _NATIVE_FACTOR = 4
 """A task takes more input if no row costs a call of a Python function."""
 _FRAMES_DIVISOR = 512
 """A task takes little input if each key costs pandas frames: those of some hundred keys take as long as an exchange."""
+# Memory for which a batch is cut into key ranges, from measurements of benchmarks/memory.py.
+_STATE_ROW_BYTES = 48
+"""A row of state beside its values: hash, key and deadline of a short key."""
+_STORED_FACTOR = 3
+"""How many bytes of memory a stored byte of state stands for."""
+_COPIES = 2
+"""A task that merges runs holds its state twice: as it was, and merged."""
+_INPUT_ROW_BYTES = 192
+"""A row of input with a new key: waiting, grouped, as changed state, and encoded."""
+_TEXT_OF_ROW = 16
+"""Bytes of text in a row of input, if no earlier batch says how many there are. Few, because short rows need most."""
 
 
-def task_count(plan: Plan, engine: Engine, tasks: TaskCount, task_bytes: int, ranges: int | None = None) -> int:
+@dataclass(frozen=True)
+class Cut:
+    """What decides how many key ranges a batch has, beside the plan and the engine."""
+
+    task_bytes: int
+    """Input up to which the batch is one task."""
+    ranges: int | None = None
+    """The number of key ranges that operators ask for."""
+    least: int = 1
+    """The number of key ranges from which a task has enough memory for its own."""
+
+
+def task_count(plan: Plan, engine: Engine, tasks: TaskCount, cut: Cut) -> int:
     """Return how many tasks a batch is cut into.
 
-    "auto" means `ranges` if operators ask for a number of key ranges. Otherwise a batch of at most `task_bytes` is one
-    task, and a larger one is cut into as many tasks as the engine runs at once.
+    "auto" means `cut.ranges` if operators ask for a number of key ranges. Otherwise a batch of at most `cut.task_bytes`
+    is one task, and a larger one is cut into as many tasks as the engine runs at once. Either is cut into at least
+    `cut.least` tasks, of which the engine runs a few at a time.
     """
     if tasks != "auto":
         return tasks
-    if ranges is not None:
-        return ranges
-    is_small = sum(split.size for split in plan.splits) <= task_bytes
-    return 1 if is_small else engine.parallelism
+    if cut.ranges is not None:
+        return cut.ranges
+    is_small = sum(split.size for split in plan.splits) <= cut.task_bytes
+    return max(1 if is_small else engine.parallelism, cut.least)
+
+
+def scatter_count(engine: Engine, tasks: int, cut: Cut) -> int:
+    """Return how many tasks read the input. More key ranges than run at once, for memory, need no more readers."""
+    return engine.parallelism if tasks == cut.least > engine.parallelism else tasks
+
+
+def cut_of(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> Cut:
+    """Return what decides how many key ranges a batch over the version `head` has."""
+    return Cut(task_bytes(job, settings), job.ranges, least_ranges(job, settings, head, plan))
 
 
 def task_bytes(job: Job, settings: Settings) -> int:
@@ -40,10 +76,33 @@ def task_bytes(job: Job, settings: Settings) -> int:
     return settings.task_bytes if job.functions else settings.task_bytes * _NATIVE_FACTOR
 
 
-def assigned(batch: Batch) -> Batch:
-    """Return the batch with its splits dealt to scatter tasks: largest first, to the task with the fewest bytes."""
+def least_ranges(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> int:
+    """Return into how many key ranges a batch is cut so that each needs at most `task_memory_bytes`: a power of two.
+
+    Powers of two, because ranges of one cut are then whole parts of those of another, also while a state grows.
+    """
+    known = {} if head is None else head.rows
+    rows = sum(sum(maps.values()) for name, maps in known.items() if name in job.operators)
+    state = rows * _STATE_ROW_BYTES + state_bytes(job, head) * _STORED_FACTOR
+    needed = _COPIES * (state + read_bytes(plan)) + _rows_of(plan, head) * _INPUT_ROW_BYTES
+    ranges = -(-needed // settings.task_memory_bytes)
+    return 1 << (ranges - 1).bit_length() if ranges > 1 else 1
+
+
+def _rows_of(plan: Plan, head: Commit | None) -> int:
+    """Return about how many rows the plan reads, given how long those of the version before were."""
+    if head is not None and head.counts.input_bytes:
+        return sum(split.size for split in plan.splits) * head.counts.input_rows // head.counts.input_bytes
+    return read_bytes(plan) // _TEXT_OF_ROW
+
+
+def assigned(batch: Batch, scatter_tasks: int) -> Batch:
+    """Return the batch with its splits dealt to `scatter_tasks` tasks at most.
+
+    The largest are dealt first, each to the task with the fewest bytes.
+    """
     splits = batch.plan.splits
-    count = min(batch.tasks, len(splits))
+    count = min(scatter_tasks, len(splits))
     dealt: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
     for number in sorted(range(len(splits)), key=lambda n: -splits[n].size):

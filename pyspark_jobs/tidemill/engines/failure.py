@@ -28,9 +28,22 @@ _FULL_HINT = (
     "free space in `spark.local.dir` of the machines that run tasks, or set it to a folder on another disk, then run "
     "again"
 )
+_RETRIED = "nothing was committed, the next run retries the batch"
 _DIED_HINT = (
-    "look for out of memory in the logs of the machine and of Spark; nothing was committed, the next run retries the "
-    "batch"
+    "look for out of memory in the logs of the machine and of Spark. If it was, raise `spark.executor.memoryOverhead`, "
+    f"which Python workers share, or lower `tidemill.task_memory_bytes`; {_RETRIED}"
+)
+_RESULTS_TOO_LARGE = "spark.driver.maxResultSize"
+# The exit code 52 is Spark's own for an executor whose JVM is out of memory. 137 is any `kill -9` and proves nothing.
+_NO_HEAP = re.compile(r"OutOfMemoryError: (?:Java heap|GC overhead|Requested array)|exit(?:ed with)? code:? 52\b", re.I)
+_KILLED_FOR_MEMORY = re.compile(r"exceeding (?:\w+ )?memory limits|OOMKilled", re.I)
+_HEAP_HINT = (
+    "raise `spark.executor.memory` (`spark.driver.memory` if the master is `local`), or lower "
+    f"`tidemill.chunk_bytes`; {_RETRIED}"
+)
+_OVERHEAD_HINT = (
+    "raise `spark.executor.memoryOverhead`, which Python workers share, run fewer tasks at once in an executor "
+    f"(`spark.executor.cores`), or lower `tidemill.task_memory_bytes`; {_RETRIED}"
 )
 
 
@@ -64,11 +77,26 @@ def failed(error: Exception, engine: str) -> TidemillError:
         return StoreUnavailable(
             f"run a batch on engine `{engine}`: Spark could not write to its local folders: {_FULL}", hint=_FULL_HINT
         )
+    if (limit := _out_of_memory(text)) is not None:
+        what, hint = limit
+        return InvalidInput(f"run a batch on engine `{engine}`: {what}", hint=hint)
     if any(sign in text for sign in _DIED):
         what = "a worker process ended during a task"
         return InternalError(f"run a batch on engine `{engine}`: {what}; {_KILLED}", hint=_DIED_HINT)
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
     return InternalError(f"run a batch on engine `{engine}`: {type(error).__name__}: {line}\n\n{text}")
+
+
+def _out_of_memory(text: str) -> tuple[str, str] | None:
+    """Return what ran out of memory by a text of Spark, and what to do; None if nothing says so."""
+    if _RESULTS_TOO_LARGE in text:
+        hint = f"raise `{_RESULTS_TOO_LARGE}`, or set it to 0, which means no limit; {_RETRIED}"
+        return f"the receipts of the tasks are larger than `{_RESULTS_TOO_LARGE}`", hint
+    if _NO_HEAP.search(text):
+        return "the JVM of an executor or of the driver ran out of memory (OutOfMemoryError)", _HEAP_HINT
+    if _KILLED_FOR_MEMORY.search(text):
+        return "an executor was killed because its container has too little memory", _OVERHEAD_HINT
+    return None
 
 
 def task_failed(line: str, trace: str, engine: str) -> InternalError:

@@ -29,6 +29,7 @@ class BatchProgress:
     `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
     maps each sink to its number of rows. `stateChanges` says by operator, in words, how the columns of its state
     changed because the code changed. `engine` is the one that ran the batch: `local`, `spark` or `connect`.
+    `peakMemoryBytes` is the most memory that a process of a task had of its own, without mapped files.
     """
 
     id: str
@@ -59,6 +60,7 @@ class BatchProgress:
     outputs: dict[str, int] = field(default_factory=dict)
     stateChanges: dict[str, list[str]] = field(default_factory=dict)
     engine: str = ""
+    peakMemoryBytes: int = 0
 
     def json(self) -> str:
         """Return the progress as one line of JSON."""
@@ -112,6 +114,7 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
         outputs=rows_out,
         stateChanges=commit.state_changes,
         engine=commit.engine.get("name", ""),
+        peakMemoryBytes=commit.peak_memory_bytes,
     )
 
 

@@ -228,6 +228,7 @@ class Receipt:
     furthest: dict[str, Furthest] = field(default_factory=dict)
     kept_late_rows: Count = 0
     late_examples: list[LateRow] = field(default_factory=list)
+    peak_memory_bytes: Count = 0
     format: int = FORMAT_VERSION
 
 
@@ -393,6 +394,8 @@ class Commit:
     late_examples: list[LateRow] = field(default_factory=list)
     """A few of the late rows, whatever becomes of them."""
     durations_ms: dict[str, Count] = field(default_factory=dict)
+    peak_memory_bytes: Count = 0
+    """The most memory that a process of a task had of its own, without mapped files. 0 if that is unknown."""
     outstanding_files: Count = 0
     outstanding_bytes: Count = 0
     oldest_waiting_ms: EventMs | None = None

@@ -23,8 +23,8 @@ RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "commi
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
     "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "late_examples", "durations_ms",
-    "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed", "state_changes",
-    "skipped",
+    "peak_memory_bytes", "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed",
+    "state_changes", "skipped",
 }  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = {

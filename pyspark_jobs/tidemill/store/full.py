@@ -62,13 +62,14 @@ def temporary_folder(needed: int | None = None) -> Iterator[str]:
         raise no_temporary_file(error, needed) from error
 
 
-def no_temporary_file(error: OSError, needed: int | None = None) -> StoreUnavailable:
-    """Return the error for a temporary file that cannot be written."""
-    folder = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+def no_temporary_file(error: OSError, needed: int | None = None, folder: str | None = None) -> StoreUnavailable:
+    """Return the error for a temporary file that cannot be written. `folder` is Spark's; None: that of the system."""
+    variable = "TMPDIR" if folder is None else "`spark.local.dir`"
+    folder = folder or tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
     reason = error.strerror or str(error)
     return StoreUnavailable(
         f"write a temporary file in `{folder}`: {reason}{space(error.errno, folder, needed)}",
-        hint="free space there, or set TMPDIR to a folder on another disk, then run again",
+        hint=f"free space there, or set {variable} to a folder on another disk, then run again",
     )
 
 

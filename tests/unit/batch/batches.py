@@ -67,7 +67,8 @@ def batch(
             state={},
             watermarks=watermarks or {},
             tasks=tasks,
-        )
+        ),
+        tasks,
     )
 
 

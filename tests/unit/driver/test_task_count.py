@@ -10,7 +10,7 @@ from tests.unit.protocol import valid_records as make
 from tidemill.driver import tasks as cutting
 from tidemill.engines.local import LocalEngine
 from tidemill.pipeline.job import compile_job
-from tidemill.protocol.records import Split
+from tidemill.protocol.records import Counts, OperatorMetrics, Split
 from tidemill.verbs.open import open_context
 
 MIB = 1024**2
@@ -31,7 +31,7 @@ def plan(*sizes: int):
     ],
 )
 def test_a_small_batch_is_one_task_unless_tasks_is_a_number(sizes, tasks, count) -> None:
-    assert cutting.task_count(plan(*sizes), LocalEngine(6), tasks, 8 * MIB) == count
+    assert cutting.task_count(plan(*sizes), LocalEngine(6), tasks, cutting.Cut(8 * MIB)) == count
 
 
 def test_auto_uses_the_key_ranges_that_operators_ask_for() -> None:
@@ -42,8 +42,59 @@ def test_auto_uses_the_key_ranges_that_operators_ask_for() -> None:
         grouped.mapWithState(chosen, "int", "int", name=name)
     ranges = compile_job(p).ranges
     assert ranges == 5
-    assert cutting.task_count(plan(1), LocalEngine(6), "auto", 8 * MIB, ranges) == 5
-    assert cutting.task_count(plan(1), LocalEngine(6), 2, 8 * MIB, ranges) == 2
+    assert cutting.task_count(plan(1), LocalEngine(6), "auto", cutting.Cut(8 * MIB, ranges)) == 5
+    assert cutting.task_count(plan(1), LocalEngine(6), 2, cutting.Cut(8 * MIB, ranges)) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "stored", "read", "ranges"),
+    [
+        (0, 0, 0, 1),
+        (1_000, 10_000, 1_000, 1),
+        (20 * MIB, 20 * MIB, 0, 1),  # 2 * (48 + 3) * 20 MiB are less than 2 GiB
+        (21 * MIB, 21 * MIB, 0, 2),
+        (50 * MIB, 50 * MIB, 0, 4),
+        (50 * MIB, 50 * MIB, 300 * MIB, 8),
+        (0, 0, 146 * MIB, 1),  # 192 bytes for each row of 16 bytes, and its text twice, are 14 times its text
+        (0, 0, 147 * MIB, 2),
+        (1_000 * MIB, 9_000 * MIB, 0, 128),
+    ],
+)
+def test_a_batch_is_cut_so_that_a_task_has_the_memory_for_its_range(tmp_path, rows, stored, read, ranges) -> None:
+    p = tm.Pipeline("large")
+    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
+    context = open_context(p, str(tmp_path), "main", None, None)
+    metrics = {"s": OperatorMetrics(state_bytes=stored), "gone": OperatorMetrics(state_bytes=1 << 50)}
+    head = make.commit(rows={"s": {"main": rows}, "gone": {"main": 1 << 50}}, operators=metrics)
+    found = cutting.cut_of(context.job, context.settings, head, plan(read))
+    assert found == cutting.Cut(32 * MIB, None, ranges)
+    assert cutting.task_count(plan(read), LocalEngine(6), "auto", found) == max(ranges, 6 if read > 32 * MIB else 1)
+    assert cutting.task_count(plan(read), LocalEngine(6), 3, found) == 3
+
+
+def test_parquet_counts_as_four_times_its_size_in_memory(tmp_path) -> None:
+    p = tm.Pipeline("large")
+    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
+    context = open_context(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
+    for path, ranges in (("a.csv", 8), ("a.parquet", 32)):
+        read = make.plan(splits=(Split("source", path, "e", 4 * MIB, 0),))
+        assert cutting.cut_of(context.job, context.settings, None, read).least == ranges
+
+
+def test_the_version_before_says_how_many_rows_the_input_has(tmp_path) -> None:
+    p = tm.Pipeline("large")
+    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
+    context = open_context(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
+    for rows, ranges in ((10, 1), (32 * 1024, 2), (1024 * 1024, 32)):  # in 1 MiB
+        head = make.commit(rows={}, operators={}, counts=Counts(rows, rows, 0, 0, 1, MIB))
+        assert cutting.cut_of(context.job, context.settings, head, plan(MIB)).least == ranges
+
+
+def test_ranges_that_only_bound_memory_need_no_more_readers() -> None:
+    engine = LocalEngine(2)
+    assert cutting.scatter_count(engine, 16, cutting.Cut(1, None, 16)) == 2
+    assert cutting.scatter_count(engine, 2, cutting.Cut(1, None, 2)) == 2
+    assert cutting.scatter_count(engine, 8, cutting.Cut(1, 8, 1)) == 8
 
 
 def rows_seen(key, frames, state):

@@ -37,6 +37,50 @@ def test_what_a_cluster_lacks_is_one_line_with_a_hint(text: str, line: str) -> N
     assert found.hint
 
 
+MEMORY = {
+    "Total size of serialized results of 9 tasks (1.1 GiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)": (
+        "the receipts of the tasks are larger than `spark.driver.maxResultSize`",
+        "spark.driver.maxResultSize",
+    ),
+    "java.lang.OutOfMemoryError: Java heap space": (
+        "the JVM of an executor or of the driver ran out of memory (OutOfMemoryError)",
+        "spark.executor.memory",
+    ),
+    "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Command exited with code 52": (
+        "the JVM of an executor or of the driver ran out of memory (OutOfMemoryError)",
+        "spark.executor.memory",
+    ),
+    "ExecutorLostFailure (executor 2 exited) Reason: Container killed by YARN for exceeding physical memory limits.": (
+        "an executor was killed because its container has too little memory",
+        "spark.executor.memoryOverhead",
+    ),
+    "ExecutorLostFailure: The executor with id 3 exited: exit code 137(SIGKILL, possible container OOM). OOMKilled": (
+        "an executor was killed because its container has too little memory",
+        "spark.executor.memoryOverhead",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", MEMORY)
+def test_too_little_memory_names_the_setting_to_raise(text: str) -> None:
+    found = failed(RuntimeError(f"An error occurred while calling o1.get.\n: Job aborted: {text}\n\tat org"), "spark")
+    line, setting = MEMORY[text]
+    assert type(found) is tm.InvalidInput
+    assert found.first_line == f"run a batch on engine `spark`: {line}"
+    assert found.hint is not None
+    assert f"raise `{setting}`" in found.hint
+    assert "nothing was committed, the next run retries the batch" in found.hint
+
+
+def test_a_killed_worker_may_have_had_too_little_memory() -> None:
+    found = failed(
+        RuntimeError("ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 137"), "spark"
+    )
+    assert type(found) is tm.InternalError
+    assert "it was killed, ran out of memory, or crashed" in found.first_line
+    assert "raise `spark.executor.memoryOverhead`" in (found.hint or "")
+
+
 @pytest.fixture
 def port() -> int:
     """A port on which nothing listens."""

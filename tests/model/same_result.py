@@ -34,6 +34,10 @@ def make_files(folder: Path, files: int = 6, rows: int = 900) -> Path:
     return folder
 
 
+LITTLE_MEMORY = {"tidemill.task_memory_bytes": "64 KiB"}
+"""So little that `auto` cuts each batch into many more ranges than cores, and that most rows wait in a file."""
+
+
 def running(batch_time, user, row, state):
     """A float sum that depends on the order of rows; says goodbye when the user has been silent."""
     total, n = tuple(state.get) if state.exists else (0.0, 0)
@@ -63,12 +67,17 @@ def pipeline(folder: Path) -> tm.Pipeline:
     return p
 
 
-def result(folder: Path, root: str, engine: str, tasks: int, spark=None, pipeline=pipeline) -> dict[str, pa.Table]:
+def result(
+    folder: Path, root: str, engine: str, tasks, spark=None, pipeline=pipeline, conf=None
+) -> dict[str, pa.Table]:
     """State and outputs of every operator and sink, in canonical order, after a run over all files."""
-    repository = tm.open(pipeline(folder), root=root, conf={"tidemill.block_rows": BLOCK_ROWS})
+    repository = tm.open(pipeline(folder), root=root, conf={"tidemill.block_rows": BLOCK_ROWS, **(conf or {})})
     repository.init()
     progress = repository.run(spark=spark, engine=engine, tasks=tasks, adopt_sink=True)  # runs share a sink
     assert sum(one.numInputRows for one in progress) == 900 * 6 + 37 * 15
+    cut = [one.stateOperators[0]["numShufflePartitions"] for one in progress]
+    assert cut == [tasks] * len(progress) if tasks != "auto" else max(cut) >= 16
+    assert all(one.peakMemoryBytes > 10 * 1024**2 for one in progress)
     found = {f"state {name}": repository.state(name) for name in repository.context.job.operators}
     found |= {f"outputs {name}": repository.outputs(sink=name) for name in repository.context.job.outputs}
     late = pa.table({"late": [one.late_rows for one in progress], "applied": [one.applied_rows for one in progress]})

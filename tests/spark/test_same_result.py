@@ -16,3 +16,12 @@ def test_engines_agree(request, tmp_path, session, tasks):
     spark = request.getfixturevalue(session)
     other = same_result.result(folder, f"{tmp_path}/other", "spark", tasks, spark=spark)
     same_result.same(local, other)
+
+
+def test_too_little_memory_for_all_ranges_changes_no_result(spark_session, tmp_path):
+    (tmp_path / "data").mkdir()
+    folder = same_result.make_files(tmp_path / "data")
+    local = same_result.result(folder, f"{tmp_path}/local", "local", 2)
+    little = same_result.LITTLE_MEMORY
+    other = same_result.result(folder, f"{tmp_path}/other", "spark", "auto", spark=spark_session, conf=little)
+    same_result.same(local, other)

@@ -85,7 +85,7 @@ def test_the_version_before_says_how_many_rows_the_input_has(tmp_path) -> None:
     p = tm.Pipeline("large")
     p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
     context = open_context(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
-    for rows, ranges in ((10, 1), (32 * 1024, 2), (1024 * 1024, 32)):  # in 1 MiB
+    for rows, ranges in ((10, 1), (33 * 1024, 2), (1024 * 1024, 32)):  # in 1 MiB
         head = make.commit(rows={}, operators={}, counts=Counts(rows, rows, 0, 0, 1, MIB))
         assert cutting.cut_of(context.job, context.settings, head, plan(MIB)).least == ranges
 

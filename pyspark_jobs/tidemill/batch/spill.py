@@ -1,6 +1,6 @@
 """Receiving the messages of an apply task in bounded memory: chunks beyond a limit go to a file, which is mapped.
 
-The file has no name. It lies in Spark's local folders, or in the system's folder for temporary files. Operators read
+The file has no name. It is in Spark's local folders, or in the system's folder for temporary files. Operators read
 mapped chunks as they read others, and the system takes their memory back when it needs it. INVARIANT: no other process
 can shorten the file, because it has no name. CRASH: the system frees it when the process ends.
 """
@@ -80,7 +80,7 @@ class _SpillFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close the file. What is mapped stays until the last chunk is freed."""
+        """Close the file. The mapping stays until the last chunk is freed."""
         self._file.close()
 
     def _write(self, data: memoryview) -> None:

@@ -1,18 +1,16 @@
-"""Measure a cold start, and in a running session an empty sweep and batches of 10 k and 1 M rows through `.agg`.
+"""Measure in a running session an empty sweep, and batches of 10 k and 1 M rows through `.agg`.
 
-    python benchmarks/first_light.py [--runs 9] [--cold 3] [--peer]
+    python benchmarks/first_light.py [--runs 9] [--peer]
 
 Prints medians of wall seconds and rows/s on Spark and on the local engine. With --peer, Spark Structured Streaming with
 RocksDB and with HDFS-backed state reads equal files in the same run, in turn with Tidemill: half of the runs of each,
 then the other half. The final state of Tidemill, and the peer's last rows by key, must equal DuckDB's sums before a
-figure is printed. A cold start is a whole process, to its end. No time makes the program fail.
+figure is printed. No time makes the program fail. `cold.py` measures cold starts.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -78,28 +76,6 @@ def sweeps(engine: str, spark: object, runs: int) -> list[float]:
         return seconds
 
 
-def cold(engine: str, runs: int) -> list[float]:
-    """Return the seconds of whole `tidemill run` processes with one file of 10 k rows."""
-    seconds = []
-    for _ in range(runs):
-        with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
-            folder = Path(base) / "events"
-            folder.mkdir()
-            write_batch(folder, 0, 10_000)
-            file = Path(base) / "job.py"
-            file.write_text(
-                f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom pathlib import Path\n"
-                f"from first_light import pipeline\np = pipeline(Path({str(folder)!r}))\n"
-            )
-            arguments = [sys.executable, "-m", "tidemill"]
-            place = [f"{file}:p", "--root", f"{base}/root"]
-            subprocess.run([*arguments, "init", *place], check=True, capture_output=True)
-            started = time.perf_counter()
-            subprocess.run([*arguments, "run", *place, "--engine", engine], check=True, capture_output=True)
-            seconds.append(time.perf_counter() - started)
-    return seconds
-
-
 def peer(store: str, rows: int, runs: int) -> list[float]:
     """Return the seconds of each warm micro-batch of Structured Streaming over the same files, one file each."""
     with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
@@ -126,13 +102,9 @@ def main() -> None:
     """Run the measurements that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=9, help="batches and sweeps of each kind")
-    parser.add_argument("--cold", type=int, default=3, help="cold starts of each engine; 0 for none")
     parser.add_argument("--peer", action="store_true", help="measure Structured Streaming too")
     given = parser.parse_args()
     print(f"{machine()}, medians of {given.runs}")
-    for engine in ("local", "spark"):
-        if given.cold:
-            show(f"{engine}: cold start to end of first batch", cold(engine, given.cold))
     from tidemill.engines.session import start
 
     spark = start({})

@@ -1,10 +1,12 @@
-"""Measure one batch of many rows on a standalone Spark cluster with one and with two executors of one core each.
+"""Measure batches of many rows on a standalone Spark cluster with one and with two executors of one core each.
 
-    .venv/bin/python benchmarks/scaling.py [--rows 10000000] [--keys 1000000] [--rounds 3] [--json FILE]
+    .venv/bin/python benchmarks/scaling.py [--rows 10000000] [--keys 1000000] [--rounds 3] [--loose] [--json FILE]
 
-Each round starts both clusters in turn, gives each a small batch first, which starts its executors, and then the batch
-that counts. Its time is `batchDuration`: from the plan to the commit, with everything that is read and written. The
-states of both must be equal. Driver, master and executors share this machine.
+Each round starts both clusters in turn. One driver runs a batch of a tenth of the rows first, with an exchange, which
+warms up the executors, and then three batches that count. Their time is `batchDuration`: from the plan to the commit,
+with everything that is read and written. The states of both must be equal. Each worker, with its executor and that
+one's Python process, is pinned to a core of its own, unless `--loose` is given: an executor "of one core" otherwise
+uses two here, for its JVM and for Python. Driver and master use both cores.
 """
 
 from __future__ import annotations
@@ -28,21 +30,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from events import machine
 
 from tests.servers import spark_cluster
-from tests.servers.spark_cluster import SparkCluster
+from tests.servers.spark_cluster import SparkCluster, Worker
 
 FILES = 16
 PROGRAM = """
-import json, sys
+import json, os, sys
+from pathlib import Path
 import tidemill as tm
-from tidemill.repository import Repository
 
-kind, folder, root, conf = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+kind, data, folder, root, conf = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5])
 
 def add(batchTime, k, row, state):
     state.update((state.getOption or 0.0) + row.v)
 
 p = tm.Pipeline("scaling")
-rows = p.read(tm.Files(folder, format="parquet", schema="k bigint, v double"))
+files = sorted(data.iterdir())
+rows = p.read(tm.Files(str(folder), format="parquet", schema="k bigint, v double", maxFilesPerTrigger=len(files) - 1))
 if kind == "agg":
     rows.groupBy("k").agg(n=tm.count(), total=tm.sum("v"), name="s")
 else:
@@ -50,10 +53,18 @@ else:
         tm.StateSpec.function(add), name="s", stateSchema="double", outputSchema="k bigint"
     )
 r = tm.open(p, root=root, conf=conf)
-if r.context.refs_log.read() is None:
-    r.init()
-(done,) = r.run(engine="spark", tasks=int(conf["tasks"]) if "tasks" in conf else "auto")
-print(json.dumps({"ms": done.batchDuration, "rows": done.numInputRows, "durations": done.durationMs}))
+r.init()
+os.link(files[0], folder / "first.parquet")
+(warm,) = r.run(engine="spark", tasks=2)
+for batch in range(3):
+    for file in files[1:]:
+        os.link(file, folder / f"{batch}-{file.name}")
+done = r.run(engine="spark")
+print(json.dumps([
+    {"ms": one.batchDuration, "rows": one.numInputRows, "tasks": one.stateOperators[0]["numShufflePartitions"],
+     "durations": one.durationMs}
+    for one in done
+]))
 """
 SUM = """
 import sys
@@ -66,10 +77,10 @@ print(state.num_rows, repr(pc.sum(column.sort() if hasattr(column, "sort") else 
 
 
 def make_rows(folder: Path, rows: int, keys: int) -> None:
-    """Write the files of a batch. Values are whole numbers, so that sums do not depend on their order."""
+    """Write a file to warm up with, and those of a batch. Values are whole, so sums do not depend on their order."""
     folder.mkdir()
     each = rows // FILES
-    for number in range(FILES):
+    for number in range(FILES + 1):
         n = pa.array(range(number * each, (number + 1) * each), pa.int64())
         mixed = pc.bit_wise_and(pc.multiply(n, 2_654_435_761), (1 << 40) - 1)
         k = pc.subtract(mixed, pc.multiply(pc.divide(mixed, keys), keys))
@@ -77,26 +88,25 @@ def make_rows(folder: Path, rows: int, keys: int) -> None:
         pq.write_table(pa.table({"k": k, "v": v}), folder / f"{number:02}.parquet")
 
 
-def measured(kind: str, executors: int, place: Path, data: Path) -> tuple[dict[str, Any], str]:
-    """Return what the batch said, and a summary of the state."""
+def pin(worker: Worker, core: int) -> None:
+    """Pin a worker to a core, with everything that it starts from now on."""
+    for thread in Path(f"/proc/{worker.process.pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
+def measured(kind: str, executors: int, place: Path, data: Path, pinned: bool) -> tuple[list[dict[str, Any]], str]:
+    """Return what the batches said, and a summary of the state."""
     inbox, root = place / "in", place / "root"
     inbox.mkdir(parents=True)
-    pq.write_table(pa.table({"k": pa.array([1], pa.int64()), "v": [1.0]}), inbox / "first.parquet")
     with SparkCluster(workers=executors) as cluster:
+        for core, worker in enumerate(cluster.workers if pinned else ()):
+            pin(worker, core)
         conf = {**cluster.conf, "tidemill.shared_folders": f"{place}:{data}", "spark.executor.memory": "768m"}
-        environment = cluster.driver_environment
-
-        def run() -> dict[str, Any]:
-            command = [sys.executable, "-c", PROGRAM, kind, str(inbox), str(root), json.dumps(conf)]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True)
-            if done.returncode:
-                raise SystemExit(done.stderr[-3000:])
-            return dict(json.loads(done.stdout.splitlines()[-1]))
-
-        run()
-        for file in data.iterdir():
-            os.link(file, inbox / file.name)
-        said = run()
+        command = [sys.executable, "-c", PROGRAM, kind, str(data), str(inbox), str(root), json.dumps(conf)]
+        done = subprocess.run(command, env=cluster.driver_environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr[-3000:])
+        said = list(json.loads(done.stdout.splitlines()[-1]))
     summary = subprocess.run([sys.executable, "-c", SUM, str(root)], capture_output=True, text=True, check=True).stdout
     return said, summary.strip()
 
@@ -108,6 +118,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default="agg,mapWithState")
+    parser.add_argument("--loose", action="store_true", help="do not pin workers to cores")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if lacks := spark_cluster.missing():
@@ -122,10 +133,11 @@ def main() -> None:
                 states = set()
                 for executors in (1, 2) if number % 2 == 0 else (2, 1):
                     place = Path(folder) / f"{kind}-{number}-{executors}"
-                    said, summary = measured(kind, executors, place, data)
+                    said, summary = measured(kind, executors, place, data, not options.loose)
                     states.add(summary)
-                    times.setdefault((kind, executors), []).append(said["ms"])
-                    print(f"{kind}, {executors} executors: {said['ms']:,} ms", flush=True)
+                    found = [one["ms"] for one in said]
+                    times.setdefault((kind, executors), []).extend(found)
+                    print(f"{kind}, {executors} executors, {said[0]['tasks']} tasks: {found} ms", flush=True)
                 if len(states) != 1:
                     raise SystemExit(f"the states differ: {states}")
             one, two = (statistics.median(times[kind, executors]) for executors in (1, 2))

@@ -87,11 +87,11 @@ class Place:
 
     @property
     def actions(self) -> dict[str, Callable[[], None]]:
-        """What is measured, in this order in each round. A file waits before the first."""
+        """The actions of each round, in order. A file waits before the first."""
         return {"batch": self.run, "idle run": self.run, "open, idle run": self.run_opened}
 
     def open(self) -> tm.Repository:
-        """Return the repository, opened anew."""
+        """Return the repository, opened again."""
         p = tm.Pipeline("requests")
         rows = p.read(tm.Files(f"{self.root}/inbox", format="parquet", schema="k bigint, v bigint"))
         sums = rows.groupBy("k").agg(n=tm.count(), total=tm.sum("v"), name="sums")
@@ -111,7 +111,7 @@ class Place:
         self.repository.run(engine=self.options.engine, tasks=self.tasks)
 
     def run_opened(self) -> None:
-        """Run whatever waits, with the repository opened anew."""
+        """Run whatever waits, with the repository opened again."""
         self.open().run(engine=self.options.engine, tasks=self.tasks)
 
     def measure(self, act: Callable[[], None], found: Measured) -> None:

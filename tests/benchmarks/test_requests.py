@@ -1,4 +1,4 @@
-"""The benchmark of requests on S3 still runs, and its longest chain is one."""
+"""The benchmark of requests on S3 still runs, and it finds the longest chain of spans."""
 
 from __future__ import annotations
 

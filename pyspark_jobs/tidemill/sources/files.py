@@ -217,14 +217,14 @@ class Files:
         store, _ = open_folder(self.path, context.storage_options)
         try:
             content = Content(store, split.path, split.size)
-            self._check_unchanged(store, split)
+            self._check_unchanged(store, split, content.entry)
             whole = fingerprint(content, self.format) if _is_first(split) else None
             for block in self._blocks(store, split, content, block_rows, context):
                 yield block if block.number else dataclasses.replace(block, fingerprint=whole)
         except ObjectMissing as error:
             raise _missing_file(split, store) from error
         if not content.at_once:
-            self._check_unchanged(store, split)
+            self._check_unchanged(store, split, None)
 
     def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
         """Return the blocks of small text files, decoded together, or None if each must be read alone."""
@@ -248,7 +248,7 @@ class Files:
     def _loaded(self, store: Store, split: Split) -> Content:
         content = Content(store, split.path, split.size)
         content.load()
-        self._check_unchanged(store, split)
+        self._check_unchanged(store, split, content.entry)
         return content
 
     def _small(self, store: Store, split: Split, content: Content, context: ReadContext) -> Small | None:
@@ -313,8 +313,9 @@ class Files:
         missing = "no such folder" if store.local_path("x") is not None else "no object has this prefix"
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
 
-    def _check_unchanged(self, store: Store, split: Split) -> None:
-        entry = store.stat(split.path)
+    def _check_unchanged(self, store: Store, split: Split, read: Entry | None) -> None:
+        """Raise `InvalidInput` if a file is not the planned one, by the entry with which it was `read`, or else now."""
+        entry = read or store.stat(split.path)
         if entry is None:
             raise _missing_file(split, store)
         if (entry.etag, entry.size) != (split.etag, split.size):

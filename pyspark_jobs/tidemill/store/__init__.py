@@ -16,6 +16,7 @@ from .contract import Entry, ObjectMissing, ObjectReplaced, Store
 from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
+from .side_by_side import run_both, side_by_side
 
 __all__ = [
     "Entry",
@@ -27,6 +28,8 @@ __all__ = [
     "open_store",
     "probe",
     "relative_folder",
+    "run_both",
+    "side_by_side",
 ]
 
 _S3 = ("s3", "s3a")

@@ -13,14 +13,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, cast
 
 from ..batch.work import Engine
-from ..errors import Fenced, InvalidInput, StoreUnavailable
+from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..pipeline.places import check_places
-from ..protocol.log import Committed
+from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
+from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
@@ -35,7 +37,7 @@ from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .promoted import record_operators
-from .publish import missing_sinks, publish, repair
+from .publish import missing_sinks, publish_new, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
 from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
@@ -88,6 +90,14 @@ class Drained:
         return not (self.progress or self.already or self.published)
 
 
+def _listing_if_possible(context: Context) -> planning.Listing | None:
+    """List the sources, or return None after an error, which comes again when the listing is needed."""
+    try:
+        return planning.listing(context)
+    except TidemillError:
+        return None
+
+
 EngineOf = Callable[[Commit | None, Plan], Engine]
 """Returns the engine of a batch, from the version below it and its plan."""
 
@@ -101,6 +111,9 @@ class Drain:
         self._started = time.monotonic()
         self._has_swept = False
         self._seen: planning.Waiting | None = None
+        self._looked: Looked | None = None
+        self._listed: planning.Listing | None = None
+        self._beside_plan: tuple[str, Commit | None] | None = None
         self._shared: Shared | None = None
         self.done = Drained()
 
@@ -113,9 +126,9 @@ class Drain:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
         check_places(context.pipeline, context.root, context.storage_options)
-        context.refresh()
+        looked = self._begin()
         check_root(context)
-        head = context.head()
+        head = context.ours(looked.head)
         record_operators(context, head)
         self.computing.check_operators(head)
         _ = context.definitions  # taken before functions of the user run, because these may change what they use
@@ -128,6 +141,21 @@ class Drain:
         if context.publishes:
             check_outputs(context, head, self.limits.accepted)
         return head
+
+    def _begin(self) -> Looked:
+        """Read what every run reads first, side by side: entries of `refs/`, the head, the plan after it, the sources.
+
+        The listing counts only if the head is what this process knew, and no plan waits. Otherwise it is made later.
+        """
+        context, listed = self.context, []
+        reads: list[Callable[[], Any]] = [context.refresh, context.log.look]
+        if context.store.requests_at_once > 1 and context.log.knows_head:
+            reads.append(lambda: listed.append(_listing_if_possible(context)))
+        looked: Looked = side_by_side(context.store, reads)[1]
+        self._looked = looked
+        if listed and not looked.is_news and looked.planned is None:
+            self._listed = listed[0]
+        return looked
 
     def run(self) -> Drained:
         """Process all waiting files, then fire due timeouts in one sweep."""
@@ -148,7 +176,9 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        head = self.context.head()
+        if self._looked is None:
+            self._looked = self.context.log.look()
+        head = self.context.ours(self._looked.head)
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.context, head))
@@ -174,14 +204,15 @@ class Drain:
     def _waiting(self, head: Commit | None) -> planning.Waiting:
         """Return the files that wait. The sources are listed once in a run."""
         if self._seen is None:
-            self._seen = planning.waiting(self.context, head)
+            self._seen, self._listed = planning.waiting(self.context, head, self._listed), None
         else:
             self._seen = planning.still_waiting(self.context, head, self._seen)
         return self._seen
 
     def _planned(self, head: Commit | None) -> Plan | None:
-        origin = self.context.origin(head)
-        return self.context.log.plan(origin.number, origin.parent)
+        origin, looked = self.context.origin(head), self._looked
+        self._looked = None  # what was looked for counts once
+        return self.context.log.plan(origin.number, origin.parent, looked)
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
@@ -239,19 +270,27 @@ class Drain:
         self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.context.store)
         check_clock(self.context.store)
-        return self.context.log.create_plan(plan)
+        # INVARIANT: whether another command came first is asked while the plan is created, or after it. If one comes
+        # later, the create of the commit decides.
+        context = self.context
+        calls: list[Callable[[], Any]] = [partial(context.log.create_plan, plan), context.refresh, context.log.head]
+        created, _, newest = side_by_side(context.store, calls)
+        self._beside_plan = (plan.plan_id, context.ours(newest))
+        return cast(Plan, created)
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        self.context.refresh()
+        is_asked = self._beside_plan is not None and self._beside_plan[0] == plan.plan_id
+        if not is_asked:
+            self.context.refresh()
         check_root(self.context)  # again: the branch may have been dropped since this run started
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)
         engine = self._engine(head, plan)  # starting the engine does not count as time of the batch
-        overtaken = self.context.head()
+        overtaken = self._beside_plan[1] if self._beside_plan is not None and is_asked else self.context.head()
         if overtaken is not None and overtaken.version >= plan.number:
             if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
                 self.done.already.append(plan.number)
@@ -264,7 +303,7 @@ class Drain:
             ours = self._checked(self._execute(head, plan, engine, publishing))
         committed = self._commit(ours)
         try:
-            if publish(self.context, committed.commit):
+            if self._publish(committed.commit):
                 self.done.published.append(plan.number)
         finally:  # a committed version is reported even if publishing it failed
             if committed.outcome == "already":
@@ -272,6 +311,21 @@ class Drain:
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
+
+    def _publish(self, commit: Commit) -> int:
+        """Publish a new version. Where requests wait, look meanwhile for what other runs have committed and planned."""
+        publish_it = partial(publish_new, self.context, commit)
+        if self.context.store.requests_at_once == 1:
+            return publish_it()
+        self._looked, count = run_both(self._look_if_possible, publish_it)
+        return count
+
+    def _look_if_possible(self) -> Looked | None:
+        """Look, or return None after an error: then this run looks again, and fails if that fails too."""
+        try:
+            return self.context.log.look()
+        except TidemillError:
+            return None
 
     def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""

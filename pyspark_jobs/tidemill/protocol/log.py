@@ -12,11 +12,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput
-from ..store import Store
+from ..store import Store, side_by_side
 from . import decide
 from .codec import checksum_of, decode, encode
 from .numbered import Numbered
@@ -34,6 +35,19 @@ class Committed:
 
     commit: Commit
     outcome: Literal["created", "already"]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The newest commit when it was looked for, and what was stored as the plan `number` then: its bytes, or None.
+
+    `is_news`: this process did not know the commit before.
+    """
+
+    head: Commit | None
+    number: int
+    planned: bytes | None
+    is_news: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,11 @@ class Log:
         made._fork = None if self._fork is None else dataclasses.replace(self._fork, log=self._fork.log.remembering())
         return made
 
+    @property
+    def knows_head(self) -> bool:
+        """Whether this process has read a commit of the branch itself, so that `look` asks for news only."""
+        return self._newest is not None
+
     def newest_version(self) -> int:
         """Return the number of the newest version, -1 if there is none. Does not read its record.
 
@@ -117,6 +136,24 @@ class Log:
                 self._confirmed = newest
             self._newest = found
         return self._newest
+
+    def look(self) -> Looked:
+        """Return the newest commit, and what is stored as the plan after it.
+
+        Both are asked for side by side if this process knows a commit, which is then probably the newest one.
+        """
+        known = self._newest
+        if known is None or self._store.requests_at_once == 1:
+            head = self.head()
+            return self._looked(head, self._first if head is None else head.version + 1)
+        reads: list[Callable[[], Any]] = [self.head, partial(self._plans.read, known.version + 1)]
+        head, planned = side_by_side(self._store, reads)
+        if head is known:
+            return Looked(head, known.version + 1, planned, is_news=False)
+        return self._looked(head, head.version + 1)
+
+    def _looked(self, head: Commit | None, number: int) -> Looked:
+        return Looked(head, number, self._plans.read(number))
 
     def confirm(self, head: Commit, start: Parent) -> None:
         """Raise `CorruptState` if `head` does not follow the commit before it, or `start` as version 0.
@@ -187,8 +224,10 @@ class Log:
             hint="restore the object from a backup",
         )
 
-    def plan(self, number: int, parent: Parent | None = None) -> Plan | None:
+    def plan(self, number: int, parent: Parent | None = None, looked: Looked | None = None) -> Plan | None:
         """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given.
+
+        If it was `looked` for just now, it is not read again.
 
         `CorruptState` also if its commit was lost. The next plan is written only after the commit, so that is certain
         if the next plan exists and the commit, looked for after it, does not. Plans up to the fork are those of the
@@ -196,7 +235,8 @@ class Log:
         """
         if self._fork is not None and 0 <= number < self._first:
             return self._fork.log.plan(number, parent)
-        found = self._plans.read(number)
+        is_read = looked is not None and looked.number == number
+        found = looked.planned if looked is not None and is_read else self._plans.read(number)
         if found is None:
             return None
         if self._plans.exists(number + 1) and not self._commits.exists(number):

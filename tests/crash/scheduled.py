@@ -24,7 +24,7 @@ from tidemill.store.fault import FaultStore
 POOLS = (
     "tidemill.engines.local",
     "tidemill.sources.read_ahead",
-    "tidemill.store.side_by_side",
+    "tidemill.store.at_once",
     "tidemill.upkeep.compacting",
     "tidemill.upkeep.lineage",
     "tidemill.upkeep.merging",

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ..batch.work import Engine
 from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
@@ -22,11 +22,13 @@ from ..pipeline.places import check_places
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
+from ..sources.contract import EarlyFiles
 from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
 from .assemble import Publishing
+from .beside_plan import Created, create_plan
 from .bounds import check_clock, check_planned
 from .code import note_other_code
 from .context import Context
@@ -37,8 +39,8 @@ from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .promoted import record_operators
-from .publish import missing_sinks, publish_new, repair
-from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
+from .publish import publish_new, repair
+from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
 from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
@@ -113,7 +115,7 @@ class Drain:
         self._seen: planning.Waiting | None = None
         self._looked: Looked | None = None
         self._listed: planning.Listing | None = None
-        self._beside_plan: tuple[str, Commit | None] | None = None
+        self._created: Created | None = None
         self._shared: Shared | None = None
         self.done = Drained()
 
@@ -267,30 +269,27 @@ class Drain:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
         check_history(self.context, head, plan.number - 1)
         self._check_sinks(head)
-        self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
+        engine = self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.context.store)
         check_clock(self.context.store)
-        # INVARIANT: whether another command came first is asked while the plan is created, or after it. If one comes
-        # later, the create of the commit decides.
-        context = self.context
-        calls: list[Callable[[], Any]] = [partial(context.log.create_plan, plan), context.refresh, context.log.head]
-        created, _, newest = side_by_side(context.store, calls)
-        self._beside_plan = (plan.plan_id, context.ours(newest))
-        return cast(Plan, created)
+        self._created = create_plan(self.context, plan, engine)
+        return self._created.plan
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        is_asked = self._beside_plan is not None and self._beside_plan[0] == plan.plan_id
-        if not is_asked:
+        created = self._created if self._created is not None and self._created.is_ours else None
+        self._created = None
+        if created is None or created.plan is not plan:
+            created = None
             self.context.refresh()
         check_root(self.context)  # again: the branch may have been dropped since this run started
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)
         engine = self._engine(head, plan)  # starting the engine does not count as time of the batch
-        overtaken = self._beside_plan[1] if self._beside_plan is not None and is_asked else self.context.head()
+        overtaken = self.context.head() if created is None else created.head
         if overtaken is not None and overtaken.version >= plan.number:
             if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
                 self.done.already.append(plan.number)
@@ -300,7 +299,8 @@ class Drain:
         through = plan.number - 1 if self.context.publishes else -1
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
-            ours = self._checked(self._execute(head, plan, engine, publishing))
+            early = {} if created is None else created.early
+            ours = self._checked(self._execute(head, plan, engine, publishing, early))
         committed = self._commit(ours)
         try:
             if self._publish(committed.commit):
@@ -327,9 +327,11 @@ class Drain:
         except TidemillError:
             return None
 
-    def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
+    def _execute(
+        self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing, early: EarlyFiles
+    ) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""
-        return execute(self.computing, head, plan, engine, self.limits.tasks, publishing)
+        return execute(self.computing, head, plan, engine, self.limits.tasks, publishing, early)
 
     def _checked(self, ours: Commit) -> Commit:
         """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""

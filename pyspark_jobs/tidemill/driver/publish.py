@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +30,7 @@ from ..schema import to_arrow
 from ..sinks import plain_sink
 from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.foreach import ForeachBatch
-from ..store import Entry, relative_folder, side_by_side
+from ..store import Entry, side_by_side
 from .context import Context
 from .former_sinks import is_former, names_of, withdraw_former
 
@@ -153,33 +152,6 @@ def published_through(context: Context, head: Commit | None) -> int:
         if not all(_is_recorded(context, work) for work in todo):
             return commit.version - 1
     return head.version
-
-
-def missing_sinks(context: Context, head: Commit | None) -> list[str]:
-    """Return the sinks with a missing relative folder and something to publish, now or in the last published version.
-
-    This process may run in another folder than the one before. It logs a warning if the sink has published before.
-    """
-    if head is None or not context.publishes:
-        return []
-    relative = {
-        name: output.sink.path
-        for name, output in context.job.outputs.items()
-        if output.sink is not None
-        and (folder := relative_folder(output.sink.path)) is not None
-        and not os.path.exists(folder)
-    }
-    through = published_through(context, head) if relative else -1
-    last = context.log.commit(through) if through >= 0 else None
-    for name, path in relative.items():
-        if last is not None and last.outputs.get(name):
-            LOG.warning(
-                "sink `%s`: version %d was published in `%s`, but this folder does not exist in %s, the working folder "
-                "of this process; new versions are published there. If the path is right, `tidemill publish --from 0` "
-                "restores the files; otherwise use an absolute path",
-                name, last.version, path, os.getcwd(),
-            )  # fmt: skip
-    return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
 def works(context: Context, commit: Commit) -> Iterator[Work]:

@@ -71,7 +71,7 @@ def test_no_more_calls_are_taken_than_can_begin() -> None:
 
     side_by_side(store(4), calls())
     assert taken == 50
-    assert most <= 5  # four that were begun, and the one that is taken
+    assert most <= 5  # four that were begun, and the next one
 
 
 def test_the_first_error_in_order_is_raised_after_all_have_ended() -> None:

@@ -1,4 +1,4 @@
-"""Creates a plan. Where requests wait, what else is needed before the batch is read meanwhile.
+"""Creates a plan. Where requests wait, what the batch needs before it begins is read meanwhile.
 
 INVARIANT: whether another command came first is asked while the plan is created, or after it. If one comes later, the
 create of the commit decides. Reading files of the plan early stores nothing, so nothing of a batch is stored before its
@@ -26,17 +26,19 @@ EARLY_BYTES = 8 * 1024**2
 class Created:
     """A plan as it is stored, and what was read while it was created.
 
-    `is_ours`: this call created it. Then `head` was the newest commit meanwhile, and entries of `refs/` were read.
+    `is_checked`: this call created it, `head` was the newest commit meanwhile, and entries of `refs/` were read.
     """
 
     plan: Plan
-    is_ours: bool
-    head: Commit | None
+    is_checked: bool = False
+    head: Commit | None = None
     early: EarlyFiles = field(default_factory=dict)
 
 
 def create_plan(context: Context, plan: Plan, engine: Engine) -> Created:
     """Create the plan, or return the one that another run created first."""
+    if context.store.requests_at_once == 1:
+        return Created(context.log.create_plan(plan))
     reads = _early_reads(context, plan, engine)
     calls: list[Callable[[], Any]] = [partial(context.log.create_plan, plan), context.refresh, context.log.head]
     stored, _, newest, *read = side_by_side(context.store, [*calls, *reads.values()])
@@ -47,9 +49,11 @@ def create_plan(context: Context, plan: Plan, engine: Engine) -> Created:
 def _early_reads(context: Context, plan: Plan, engine: Engine) -> dict[tuple[str, str], Callable[[], Early | None]]:
     """Return what reads the files of a plan, by source and path. Nothing, unless few small files are read in here."""
     store, options = context.store, dict(context.storage_options.get("source") or {})
-    if store.requests_at_once == 1 or engine.name != "local":
-        return {}
-    if len(plan.splits) > store.requests_at_once or sum(split.size for split in plan.splits) > EARLY_BYTES:
+    if (
+        engine.name != "local"
+        or len(plan.splits) > store.requests_at_once
+        or sum(split.size for split in plan.splits) > EARLY_BYTES
+    ):
         return {}
     sources = context.job.sources
     return {(one.source, one.path): partial(sources[one.source].read_early, one, options) for one in plan.splits}

@@ -279,7 +279,7 @@ class Drain:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        created = self._created if self._created is not None and self._created.is_ours else None
+        created = self._created if self._created is not None and self._created.is_checked else None
         self._created = None
         if created is None or created.plan is not plan:
             created = None

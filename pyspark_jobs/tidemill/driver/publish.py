@@ -149,7 +149,7 @@ def published_through(context: Context, head: Commit | None) -> int:
         return -1
     for commit in _left(context, head):
         todo = [work for work in works(context, commit) if not _is_lost_function(context, work)]
-        if not all(_is_recorded(context, work) for work in todo):
+        if any(_record(context, work) is None for work in todo):
             return commit.version - 1
     return head.version
 

@@ -175,6 +175,21 @@ def test_an_idle_run_waits_once(s3_server: S3Server, proxy: S3Proxy) -> None:
     assert (groups.alone, groups.missing) == ([], [])
 
 
+def test_a_run_of_a_new_process_waits_four_times(s3_server: S3Server, proxy: S3Proxy) -> None:
+    place = Place(s3_server, proxy, [tm.Parquet("out")])
+    place.repository = place.open()
+    groups = Groups(
+        [
+            ["GET refs", "GET head.json"],  # the snapshot, and the hint
+            ["GET refs", "LIST commits"],
+            ["GET refs", "GET commits"],
+            ["HEAD commits", "GET plans", "GET published", "LIST inbox"],
+        ]
+    )
+    place.run(groups)
+    assert (groups.alone, groups.missing) == ([], [])
+
+
 def test_a_version_is_published_before_an_error_of_the_listing_is_raised(s3_server: S3Server, proxy: S3Proxy) -> None:
     place = Place(s3_server, proxy, [tm.Parquet("out")])
     before = sum(1 for _ in place.store.list("out0/"))

@@ -39,7 +39,7 @@ from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .promoted import record_operators
-from .publish import publish_new, repair
+from .publish import look_for_records, publish_new, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
 from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
@@ -128,9 +128,8 @@ class Drain:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
         check_places(context.pipeline, context.root, context.storage_options)
-        looked = self._begin()
+        head = self._begin()
         check_root(context)
-        head = context.ours(looked.head)
         record_operators(context, head)
         self.computing.check_operators(head)
         _ = context.definitions  # taken before functions of the user run, because these may change what they use
@@ -144,20 +143,29 @@ class Drain:
             check_outputs(context, head, self.limits.accepted)
         return head
 
-    def _begin(self) -> Looked:
-        """Read what every run reads first, side by side: entries of `refs/`, the head, the plan after it, the sources.
+    def _begin(self) -> Commit | None:
+        """Read what every run reads first, and return the head. Where requests wait, that is done side by side.
 
-        The listing counts only if the head is what this process knew, and no plan waits. Otherwise it is made later.
+        A process that knows the head asks for entries of `refs/`, a newer commit and the plan after the head, and lists
+        the sources. Another one finds the newest records first. INVARIANT: a listing counts only if the head was known
+        before it. Otherwise, and if a plan waits, the sources are listed later.
         """
-        context, listed = self.context, []
-        reads: list[Callable[[], Any]] = [context.refresh, context.log.look]
-        if context.store.requests_at_once > 1 and context.log.knows_head:
-            reads.append(lambda: listed.append(_listing_if_possible(context)))
-        looked: Looked = side_by_side(context.store, reads)[1]
+        context, store = self.context, self.context.store
+        if store.requests_at_once == 1:
+            context.refresh()
+            return context.head()
+        reads: list[Callable[[], Any]] = [context.refresh]
+        if not context.log.knows_head:
+            reads.append(context.log.head)
+            head = context.ours(side_by_side(store, reads)[1])
+            if head is None or not context.log.knows_head:
+                return head
+            reads = [partial(look_for_records, context, head)]
+        reads += [context.log.look, partial(_listing_if_possible, context)]
+        looked, listed = side_by_side(store, reads)[1:]
         self._looked = looked
-        if listed and not looked.is_news and looked.planned is None:
-            self._listed = listed[0]
-        return looked
+        self._listed = None if looked.is_news or looked.planned is not None else listed
+        return context.ours(looked.head)
 
     def run(self) -> Drained:
         """Process all waiting files, then fire due timeouts in one sweep."""
@@ -178,9 +186,7 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        if self._looked is None:
-            self._looked = self.context.log.look()
-        head = self.context.ours(self._looked.head)
+        head = self.context.head() if self._looked is None else self.context.ours(self._looked.head)
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.context, head))

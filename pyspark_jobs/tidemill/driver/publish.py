@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from .. import names
 from ..clock import now_ms
-from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..protocol.codec import decode, encode
 from ..protocol.history import is_shown
 from ..protocol.numbered import Numbered
@@ -68,6 +68,15 @@ def publish_new(context: Context, commit: Commit) -> int:
     done = side_by_side(context.store, [partial(_publish_listed, context, work) for work in beside])
     rest = [work for work in todo if work not in beside]
     return sum(done) + sum(_publish(context, work) for work in rest if not _is_recorded(context, work))
+
+
+def look_for_records(context: Context, head: Commit) -> None:
+    """Ask side by side whether the newest version is published, so that `repair` finds that known.
+
+    An error is left to `repair`.
+    """
+    with contextlib.suppress(TidemillError):
+        side_by_side(context.store, [partial(_is_recorded, context, work) for work in works(context, head)])
 
 
 def _is_plain(context: Context, work: Work) -> bool:

@@ -44,10 +44,10 @@ class Looked:
     `is_news`: this process did not know the commit before.
     """
 
-    head: Commit | None
+    head: Commit
     number: int
     planned: bytes | None
-    is_news: bool = True
+    is_news: bool
 
 
 @dataclass(frozen=True)
@@ -138,22 +138,15 @@ class Log:
         return self._newest
 
     def look(self) -> Looked:
-        """Return the newest commit, and what is stored as the plan after it.
+        """Ask side by side for a newer commit, and for the plan after the one that this process knows.
 
-        Both are asked for side by side if this process knows a commit, which is then probably the newest one.
+        The caller has asked for the head before, and the branch `knows_head`.
         """
-        known = self._newest
-        if known is None or self._store.requests_at_once == 1:
-            head = self.head()
-            return self._looked(head, self._first if head is None else head.version + 1)
+        if (known := self._newest) is None:
+            raise InternalError(f"look for news of branch `{self._branch}`: no commit is known")
         reads: list[Callable[[], Any]] = [self.head, partial(self._plans.read, known.version + 1)]
         head, planned = side_by_side(self._store, reads)
-        if head is known:
-            return Looked(head, known.version + 1, planned, is_news=False)
-        return self._looked(head, head.version + 1)
-
-    def _looked(self, head: Commit | None, number: int) -> Looked:
-        return Looked(head, number, self._plans.read(number))
+        return Looked(head, known.version + 1, planned, is_news=head is not known)
 
     def confirm(self, head: Commit, start: Parent) -> None:
         """Raise `CorruptState` if `head` does not follow the commit before it, or `start` as version 0.

@@ -116,7 +116,7 @@ class Sink(Protocol):
         """Make the files of one version visible at `path`, and return what is visible then.
 
         Calls follow the order of versions. A call may be repeated, also by another process, until the driver has
-        recorded the version. CRASH: only the first files may be visible; the next run calls it again.
+        recorded the version. CRASH: some of the files may be visible; the next run calls it again.
         """
 
     def listed(self, publication: Publication) -> Mapping[str, Entry]:

@@ -81,7 +81,8 @@ class S3Store:
     @property
     def requests_at_once(self) -> int:
         """Several, but not more than there are connections."""
-        return min(REQUESTS_AT_ONCE, int(float(self._options.get("max_pool_connections", REQUESTS_AT_ONCE))))
+        connections = int(float(self._options.get("max_pool_connections", REQUESTS_AT_ONCE)))
+        return max(1, min(REQUESTS_AT_ONCE, connections))
 
     def clock_ms(self) -> int | None:
         """Return the `Date` of the last answer plus the time since."""

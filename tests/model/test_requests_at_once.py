@@ -227,6 +227,19 @@ def test_a_run_beside_ours_is_seen_while_our_plan_is_created(s3_server: S3Server
     assert sum(row["n"] for row in other.state("sums").to_pylist()) == place.given * 6
 
 
+def test_sources_are_listed_again_if_another_run_has_committed(s3_server: S3Server, proxy: S3Proxy) -> None:
+    place = Place(s3_server, proxy, [tm.Parquet("out")])
+    place.file()
+    place.open().run(engine="local", tasks=1)
+    place.file()
+    with proxy.recorded() as requests:
+        assert [one.version for one in place.repository.run(engine="local", tasks=1)] == [3]
+    said_of = Counter(map(said, requests))
+    assert said_of["LIST inbox"] == 2  # the first one came from before the head was known
+    assert said_of["GET commits"] == 1
+    assert sum(row["n"] for row in place.repository.state("sums").to_pylist()) == place.given * 6
+
+
 def test_a_file_that_changed_after_the_listing_is_not_read_early(s3_server: S3Server, proxy: S3Proxy) -> None:
     place = Place(s3_server, proxy, [tm.Parquet("out")])
     place.file()

@@ -4,15 +4,16 @@
         [--engine local] [--tasks 1 2 4 8] [--show] [--json FILE]
 
 Source, root and sink are on the S3 server of the tests, behind a proxy that delays each request. One process runs the
-batches through one repository, after one batch that has every key. "chain" is the greatest number of requests of which
-each began after the one before it was answered. `--show` prints the requests of the last run of each kind in order, in
-ms from the first one.
+batches through one repository, after one batch that has every key. "open": each run opens it again. "chain" is the
+greatest number of requests of which each began after the one before it was answered. `--show` prints the requests of
+the last run of each kind in order, in ms from the first one.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import statistics
 import sys
@@ -71,7 +72,9 @@ class Measured:
 
 
 class Place:
-    """A repository on S3, run with a number of tasks, and its input files."""
+    """A repository on S3, run with a number of tasks, and its input files. `opens_again`: before each run."""
+
+    opens_again = False
 
     def __init__(self, server: S3Server, proxy: S3Proxy, options: argparse.Namespace, tasks: int) -> None:
         self.proxy, self.options, self.tasks = proxy, options, tasks
@@ -89,12 +92,9 @@ class Place:
     @property
     def actions(self) -> dict[str, Callable[[], None]]:
         """The actions of each round, in order. A file waits before each batch."""
-        return {
-            "batch": self.run,
-            "idle run": self.run,
-            "open, batch": self.run_opened,
-            "open, idle run": self.run_opened,
-        }
+        if self.opens_again:
+            return {"open, batch": self.run_opened, "open, idle run": self.run_opened}
+        return {"batch": self.run, "idle run": self.run}
 
     def open(self) -> tm.Repository:
         """Return the repository, opened again."""
@@ -134,6 +134,12 @@ class Place:
         found.sizes.append(sum(proxy.sizes[one.number] for one in requests))
 
 
+class OpenedAgain(Place):
+    """A repository that every run opens again."""
+
+    opens_again = True
+
+
 def measured(place: Place) -> dict[str, Measured]:
     """Return what warm batches and idle runs cost."""
     options, found = place.options, {what: Measured() for what in place.actions}
@@ -169,8 +175,8 @@ def main() -> None:
     with ExitStack() as closing:
         proxy = closing.enter_context(S3Proxy(server := closing.enter_context(S3Server())))
         delay = Fault(delay_s=options.delay_ms / 1e3)
-        for tasks in options.tasks:
-            place = Place(server, proxy, options, tasks)
+        for tasks, kind in itertools.product(options.tasks, (Place, OpenedAgain)):
+            place = kind(server, proxy, options, tasks)
             proxy.plan = lambda _: delay if delay.delay_s else None
             for what, found in measured(place).items():
                 row = found.row(what, tasks)

@@ -364,6 +364,18 @@ def test_only_a_folder_reads_the_names_before_the_one_asked_for(store: Store) ->
     assert store.lists_after is (store.local_path("a") is None)
 
 
+def test_an_object_is_read_with_its_own_entry(store: Store) -> None:
+    for data in (b"", b"content"):
+        store.put("a/b", data)
+        assert store.read("a/b") == (data, store.stat("a/b"))
+    with pytest.raises(ObjectMissing):
+        store.read("missing")
+
+
+def test_only_a_store_that_is_waited_for_gets_several_requests_at_once(store: Store) -> None:
+    assert (store.requests_at_once > 1) is store.uri.startswith("s3://")
+
+
 def test_a_store_with_a_clock_of_its_own_shows_its_time(store: Store) -> None:
     store.put("a", b"")
     found = store.clock_ms()

@@ -22,9 +22,9 @@ from tidemill.store import Entry, Store
 from tidemill.store.fault import FaultStore
 
 POOLS = (
-    "tidemill.batch.apply",
     "tidemill.engines.local",
     "tidemill.sources.read_ahead",
+    "tidemill.store.at_once",
     "tidemill.upkeep.compacting",
     "tidemill.upkeep.lineage",
     "tidemill.upkeep.merging",

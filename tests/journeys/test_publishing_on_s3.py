@@ -72,10 +72,9 @@ def test_publishing_costs_a_listing_and_a_copy_and_a_record(
     arrive(tmp_path, "c")
     made.clear()
     assert run(r) == [2]
-    first = made.index("GET record") + 1  # the record of the version before
-    assert [one for one in made[first:] if not one.endswith("root")] == [
-        "GET record", "LIST sink", "COPY sink", "PUT record"
-    ]  # fmt: skip
+    asked = [one for one in made if not one.endswith("root")]  # nothing for the version before, which we published
+    assert sorted(asked[:2]) == ["GET record", "LIST sink"]  # at once
+    assert asked[2:] == ["COPY sink", "PUT record"]
 
 
 def test_an_output_object_that_was_replaced_on_s3_is_not_published(

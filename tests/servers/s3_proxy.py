@@ -72,6 +72,8 @@ class S3Proxy:
         self.requests: list[Request] = []
         self.sizes: Counter[int] = Counter()
         """Bytes of the bodies of a request and its answers, by the number of the request."""
+        self.spans: dict[int, tuple[float, float]] = {}
+        """When a request arrived and when it was answered, in seconds of one clock, by the number of the request."""
         self.plan: Plan = lambda request: None
         self._late: list[threading.Timer] = []
         self._http = _Quiet(("127.0.0.1", 0), self._handler())
@@ -152,8 +154,13 @@ class S3Proxy:
             connection_: http.client.HTTPConnection | None = None
 
             def handle_any(self) -> None:
+                started = time.perf_counter()
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 request = proxy._numbered(self.command, self.path, self.headers)
+                self._answer(request, body)
+                proxy.spans[request.number] = started, time.perf_counter()
+
+            def _answer(self, request: Request, body: bytes) -> None:
                 fault = proxy.plan(request)
                 if fault is not None:
                     if fault.late_s:
@@ -217,6 +224,15 @@ class S3Proxy:
 
 def _error(code: str) -> bytes:
     return f"<Error><Code>{code}</Code><Message>a planned fault</Message></Error>".encode()
+
+
+def longest_chain(spans: Sequence[tuple[float, float]]) -> int:
+    """Return the greatest number of requests of which each began after the one before it had been answered."""
+    length, last_end = 0, float("-inf")
+    for start, end in sorted(spans, key=lambda span: span[1]):
+        if start >= last_end:
+            length, last_end = length + 1, end
+    return length
 
 
 def counts(requests: Sequence[Request]) -> dict[str, int]:

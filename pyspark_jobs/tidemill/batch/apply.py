@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,7 +26,7 @@ from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment
 from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
-from ..store import Store
+from ..store import Store, run_both, side_by_side
 from . import wire
 from .batch import Batch, task_attempt
 from .inbox import Inbox
@@ -41,8 +40,6 @@ from .whence import whence, without_numbers
 from .wire import Chunk, Observed
 from .work import Item
 
-T = TypeVar("T")
-U = TypeVar("U")
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
 ROWS_SHARE = 4
@@ -107,22 +104,6 @@ class _Results:
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Note event times downstream of the operator. They count from the next level on."""
         return self.outgoing.at_watermark(name, column, rows)
-
-
-def run_both(in_thread: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
-    """Run `in_thread` in a thread and `here` in this one; return both results.
-
-    If both fail, raise the error of `in_thread`. The thread never outlives the call, so an interrupt waits for it too.
-    """
-    with ThreadPoolExecutor(1, "tidemill-beside") as thread:
-        outcome = thread.submit(in_thread)
-        try:
-            found = here()
-        except Exception as error:
-            if (failed := outcome.exception()) is not None:
-                raise failed from error
-            raise
-        return outcome.result(), found
 
 
 class _Range:
@@ -196,11 +177,13 @@ class _Range:
 
     def store_maps(self, applied: _Applied) -> Segments:
         """Store the maps of an operator."""
-        name = applied.operator.name
-        return {
-            one.name: self._persist(name, one.name, before, changed)
-            for one, before, changed in zip(applied.operator.maps, applied.opened, applied.maps, strict=True)
-        }
+        maps = applied.operator.maps
+        persist_map = functools.partial(self._persist, applied.operator.name)
+        calls = [
+            functools.partial(persist_map, one.name, before, changed)
+            for one, before, changed in zip(maps, applied.opened, applied.maps, strict=True)
+        ]
+        return dict(zip((one.name for one in maps), side_by_side(self.store, calls), strict=True))
 
     def work_beside(self, applied: _Applied, is_last: bool) -> int:
         """Do the work that runs beside `store_maps`: after the last operator, store the files for sinks.

@@ -15,7 +15,7 @@ from ..pipeline.job import Job, Placed
 from ..protocol.records import Plan, Segment
 from ..protocol.time import after_batch
 from ..settings import Settings
-from ..sources.contract import ReadContext
+from ..sources.contract import EarlyFiles, ReadContext
 from ..store import Store, open_store
 from .ranges import cut
 
@@ -42,6 +42,8 @@ class Batch:
     """The batch time of the last batch with event times, by watermark. A missing watermark had none yet."""
     assignment: tuple[tuple[int, ...], ...] = field(default=())
     """The numbers of the plan's splits, by scatter task."""
+    early: EarlyFiles = field(default_factory=dict)
+    """Files that the driver has read already. Empty unless the tasks run in its process."""
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -63,6 +65,7 @@ class Batch:
             storage_options=dict(self.storage_options.get("source") or {}),
             time_zone=self.job.time_zone,
             metadata=self.job.metadata,
+            early=self.early,
         )
 
     def data_pass(self, placed: Placed) -> Any:

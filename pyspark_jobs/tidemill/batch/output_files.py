@@ -6,6 +6,8 @@ CRASH: a file counts only once a commit names it; files of a task that died are 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,9 +17,10 @@ from ..pipeline.flow import declared
 from ..pipeline.job import Output
 from ..protocol.records import OutputFile, digest
 from ..schema import int64_scalar
+from ..sinks.contract import Encoded
 from ..sinks.files import Parquet
 from ..sources.contract import ROW
-from ..store import Store
+from ..store import Store, side_by_side
 from .batch import Batch
 from .sequence import group_of, groups_of, sequence
 
@@ -49,27 +52,38 @@ class OutputFiles:
         self._rows[output.name, pass_number].append((declared(rows, output.schema), groups))
 
     def store(self, store: Store, stem: str) -> None:
-        """Encode and store all rows, sink by sink: one file for each pass and partition folder."""
+        """Encode and store all rows, sink by sink: one file for each pass and partition folder.
+
+        A file is encoded in this thread while the ones before it may still be on their way.
+        """
+        for name, file in side_by_side(store, self._files(store, stem)):
+            self._stored[name].append(file)
+
+    def _files(self, store: Store, stem: str) -> Iterator[Callable[[], tuple[str, OutputFile]]]:
+        """Yield the calls that each store a file and return it with the name of its output."""
         for name, pass_number in sorted(self._rows):
             table = self._numbered(self._rows.pop((name, pass_number)), pass_number)
             sink = self._batch.job.outputs[name].sink or KEPT
             for part, encoded in enumerate(sink.encode(table)):
                 path = names.output(name, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
-                etag = store.put(path, encoded.data) or ""
-                self._stored[name].append(
-                    OutputFile(
-                        name=path,
-                        checksum=digest(encoded.data),
-                        size=len(encoded.data),
-                        rows=encoded.rows,
-                        pass_number=pass_number,
-                        lo=self._lo,
-                        part=part,
-                        suffix=encoded.suffix,
-                        extension=encoded.extension,
-                        etag=etag,
-                    )
-                )
+                yield partial(self._store, store, name, path, encoded, (pass_number, part))
+
+    def _store(
+        self, store: Store, name: str, path: str, encoded: Encoded, place: tuple[int, int]
+    ) -> tuple[str, OutputFile]:
+        file = OutputFile(
+            name=path,
+            checksum=digest(encoded.data),
+            size=len(encoded.data),
+            rows=encoded.rows,
+            pass_number=place[0],
+            lo=self._lo,
+            part=place[1],
+            suffix=encoded.suffix,
+            extension=encoded.extension,
+            etag=store.put(path, encoded.data) or "",
+        )
+        return name, file
 
     def _numbered(self, added: list[tuple[pa.RecordBatch, pa.Array]], pass_number: int) -> pa.Table:
         """Return the rows in canonical order, with `_batch_id` and `_seq`."""

@@ -82,6 +82,8 @@ class Context:
     refs_seen: list[Refs] = field(default_factory=list)
     touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
+    published_seen: dict[str, str] = field(default_factory=dict)
+    """The checksum of the commit that was last seen to be published, by sink."""
     sinks_seen: set[str] = field(default_factory=set)
     """Sinks that were seen to have no files of versions that the repository has lost."""
     digests: Callable[[], Mapping[str, Mapping[str, str]]] = dict
@@ -173,7 +175,12 @@ class Context:
 
     def head(self) -> Commit | None:
         """Return the newest commit, checked to belong to this repository. None: version -1."""
-        refs, head = self.initialised(), self.log.head()
+        self.initialised()  # an error here comes first
+        return self.ours(self.log.head())
+
+    def ours(self, head: Commit | None) -> Commit | None:
+        """Return the newest commit as it was read. `CorruptState` if it does not belong to this repository."""
+        refs = self.initialised()
         if head is None or _belongs(head, refs):
             return head
         refs = self.refresh()  # the entries may have been written after we read them

@@ -13,18 +13,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 from ..batch.work import Engine
-from ..errors import Fenced, InvalidInput, StoreUnavailable
+from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..pipeline.places import check_places
-from ..protocol.log import Committed
+from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
+from ..sources.contract import EarlyFiles
+from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
 from .assemble import Publishing
+from .beside_plan import Created, create_plan
 from .bounds import check_clock, check_planned
 from .code import note_other_code
 from .context import Context
@@ -35,8 +39,8 @@ from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .promoted import record_operators
-from .publish import missing_sinks, publish, repair
-from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
+from .publish import look_for_records, publish_new, repair
+from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
 from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
@@ -88,6 +92,14 @@ class Drained:
         return not (self.progress or self.already or self.published)
 
 
+def _listing_if_possible(context: Context) -> planning.Listing | None:
+    """List the sources, or return None after an error, which comes again when the listing is needed."""
+    try:
+        return planning.listing(context)
+    except TidemillError:
+        return None
+
+
 EngineOf = Callable[[Commit | None, Plan], Engine]
 """Returns the engine of a batch, from the version below it and its plan."""
 
@@ -101,6 +113,9 @@ class Drain:
         self._started = time.monotonic()
         self._has_swept = False
         self._seen: planning.Waiting | None = None
+        self._looked: Looked | None = None
+        self._listed: planning.Listing | None = None
+        self._created: Created | None = None
         self._shared: Shared | None = None
         self.done = Drained()
 
@@ -113,9 +128,8 @@ class Drain:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
         check_places(context.pipeline, context.root, context.storage_options)
-        context.refresh()
+        head = self._begin()
         check_root(context)
-        head = context.head()
         record_operators(context, head)
         self.computing.check_operators(head)
         _ = context.definitions  # taken before functions of the user run, because these may change what they use
@@ -128,6 +142,30 @@ class Drain:
         if context.publishes:
             check_outputs(context, head, self.limits.accepted)
         return head
+
+    def _begin(self) -> Commit | None:
+        """Read what every run reads first, and return the head. Where requests wait, that is done side by side.
+
+        A process that knows the head asks for entries of `refs/`, a newer commit and the plan after the head, and lists
+        the sources. Another one finds the newest records first. INVARIANT: a listing counts only if the head was known
+        before it. Otherwise, and if a plan waits, the sources are listed later.
+        """
+        context, store = self.context, self.context.store
+        if store.requests_at_once == 1:
+            context.refresh()
+            return context.head()
+        reads: list[Callable[[], Any]] = [context.refresh]
+        if not context.log.knows_head:
+            reads.append(context.log.head)
+            head = context.ours(side_by_side(store, reads)[1])
+            if head is None or not context.log.knows_head:
+                return head
+            reads = [partial(look_for_records, context, head)]
+        reads += [context.log.look, partial(_listing_if_possible, context)]
+        looked, listed = side_by_side(store, reads)[1:]
+        self._looked = looked
+        self._listed = None if looked.is_news or looked.planned is not None else listed
+        return context.ours(looked.head)
 
     def run(self) -> Drained:
         """Process all waiting files, then fire due timeouts in one sweep."""
@@ -148,7 +186,7 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        head = self.context.head()
+        head = self.context.head() if self._looked is None else self.context.ours(self._looked.head)
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.context, head))
@@ -174,14 +212,15 @@ class Drain:
     def _waiting(self, head: Commit | None) -> planning.Waiting:
         """Return the files that wait. The sources are listed once in a run."""
         if self._seen is None:
-            self._seen = planning.waiting(self.context, head)
+            self._seen, self._listed = planning.waiting(self.context, head, self._listed), None
         else:
             self._seen = planning.still_waiting(self.context, head, self._seen)
         return self._seen
 
     def _planned(self, head: Commit | None) -> Plan | None:
-        origin = self.context.origin(head)
-        return self.context.log.plan(origin.number, origin.parent)
+        origin, looked = self.context.origin(head), self._looked
+        self._looked = None  # what was looked for counts once
+        return self.context.log.plan(origin.number, origin.parent, looked)
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
@@ -236,22 +275,27 @@ class Drain:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
         check_history(self.context, head, plan.number - 1)
         self._check_sinks(head)
-        self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
+        engine = self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.context.store)
         check_clock(self.context.store)
-        return self.context.log.create_plan(plan)
+        self._created = create_plan(self.context, plan, engine)
+        return self._created.plan
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        self.context.refresh()
+        created = self._created if self._created is not None and self._created.is_checked else None
+        self._created = None
+        if created is None or created.plan is not plan:
+            created = None
+            self.context.refresh()
         check_root(self.context)  # again: the branch may have been dropped since this run started
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)
         engine = self._engine(head, plan)  # starting the engine does not count as time of the batch
-        overtaken = self.context.head()
+        overtaken = self.context.head() if created is None else created.head
         if overtaken is not None and overtaken.version >= plan.number:
             if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
                 self.done.already.append(plan.number)
@@ -261,10 +305,11 @@ class Drain:
         through = plan.number - 1 if self.context.publishes else -1
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
-            ours = self._checked(self._execute(head, plan, engine, publishing))
+            early = {} if created is None else created.early
+            ours = self._checked(self._execute(head, plan, engine, publishing, early))
         committed = self._commit(ours)
         try:
-            if publish(self.context, committed.commit):
+            if self._publish(committed.commit):
                 self.done.published.append(plan.number)
         finally:  # a committed version is reported even if publishing it failed
             if committed.outcome == "already":
@@ -273,9 +318,26 @@ class Drain:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
 
-    def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
+    def _publish(self, commit: Commit) -> int:
+        """Publish a new version. Where requests wait, look meanwhile for what other runs have committed and planned."""
+        publish_it = partial(publish_new, self.context, commit)
+        if self.context.store.requests_at_once == 1:
+            return publish_it()
+        self._looked, count = run_both(self._look_if_possible, publish_it)
+        return count
+
+    def _look_if_possible(self) -> Looked | None:
+        """Look, or return None after an error: then this run looks again, and fails if that fails too."""
+        try:
+            return self.context.log.look()
+        except TidemillError:
+            return None
+
+    def _execute(
+        self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing, early: EarlyFiles
+    ) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""
-        return execute(self.computing, head, plan, engine, self.limits.tasks, publishing)
+        return execute(self.computing, head, plan, engine, self.limits.tasks, publishing, early)
 
     def _checked(self, ours: Commit) -> Commit:
         """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""

@@ -9,6 +9,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Sequence
+from functools import partial
 
 from .. import names
 from ..batch import wire
@@ -19,7 +20,8 @@ from ..errors import InternalError, InvalidInput
 from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt
 from ..protocol.time import START_MS
-from ..sources.contract import ABANDON_PLAN
+from ..sources.contract import ABANDON_PLAN, EarlyFiles
+from ..store import run_both
 from .assemble import Executed, Publishing, active_ms, assemble
 from .context import Context
 from .discard import discarded_if_full
@@ -28,15 +30,21 @@ from .tasks import TaskCount, assigned, cut_of, scatter_count, task_count
 
 
 def execute(
-    context: Context, head: Commit | None, plan: Plan, engine: Engine, tasks: TaskCount, publishing: Publishing
+    context: Context,
+    head: Commit | None,
+    plan: Plan,
+    engine: Engine,
+    tasks: TaskCount,
+    publishing: Publishing,
+    early: EarlyFiles,
 ) -> Commit:
     """Run the batch of a plan and return its commit record. All files that the record names are stored.
 
-    The record is not committed yet.
+    The record is not committed yet. `early` are files that this process has read already.
     """
     started = time.perf_counter()
     _check_sources(context, plan)
-    batch = _batch(context, head, plan, engine, tasks)
+    batch = dataclasses.replace(_batch(context, head, plan, engine, tasks), early=early)
     with discarded_if_full(context.store, batch.attempt):
         commit, executed = _executed(context, head, batch, engine, publishing)
     durations = {
@@ -50,13 +58,26 @@ def _executed(
     context: Context, head: Commit | None, batch: Batch, engine: Engine, publishing: Publishing
 ) -> tuple[Commit, float]:
     """Return the commit record without durations, and when the engine had run the batch."""
-    receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
+    run = partial(engine.execute, BatchWork(batch, context.modules, context.paths))
+    read, stored, results = _read_early(batch), None, None
+    if read is not None:  # all that the ledger needs is known, so it is stored while the batch runs
+        stored, results = run_both(partial(store_ledger, context, head, batch, read), run)
+    receipts = receipts_of(run() if results is None else results)
     decide.check_receipts(receipts, batch.plan, batch.levels)
     executed = time.perf_counter()
     commit = assemble(context, head, Executed(batch, receipts, engine.name, publishing))
-    ledger, files = store_ledger(context, head, batch, receipts[0].fingerprints)
+    ledger, files = stored or store_ledger(context, head, batch, receipts[0].fingerprints)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     return dataclasses.replace(commit, ledger=ledger, rows=rows), executed
+
+
+def _read_early(batch: Batch) -> dict[str, str] | None:
+    """Return the fingerprints of the files by split, if the driver has read all of them; otherwise None."""
+    found = [batch.early.get((split.source, split.path)) for split in batch.plan.splits]
+    known = [one for one in found if one is not None]
+    if not found or len(known) < len(found):
+        return None
+    return {str(number): one.fingerprint for number, one in enumerate(known) if one.fingerprint is not None}
 
 
 def receipts_of(results: Sequence[bytes]) -> list[Receipt]:

@@ -24,6 +24,7 @@ from ..protocol.records import Commit, Plan, Split
 from ..protocol.time import after_batch
 from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, compare
+from ..store import side_by_side
 from ..units import time_ms
 from .assemble import active_ms
 from .bounds import check_batch_time
@@ -54,11 +55,30 @@ class Waiting:
         return min(arrived, default=None)
 
 
-def waiting(context: Context, head: Commit | None) -> Waiting:
-    """List the files of all sources that the pipeline has not read yet."""
+@dataclass(frozen=True)
+class Listing:
+    """The files of all sources, by source, and the time just before they were listed."""
+
+    listed_ms: int
+    files: Mapping[str, list[SourceFile]]
+
+
+def listing(context: Context) -> Listing:
+    """List the files of all sources."""
     listed_ms = now_ms()
     options = dict(context.storage_options.get("source") or {})
-    listed = {name: source.discover(name, options) for name, source in context.job.sources.items()}
+    sources = context.job.sources
+    calls = [functools.partial(source.discover, name, options) for name, source in sources.items()]
+    return Listing(listed_ms, dict(zip(sources, side_by_side(context.store, calls), strict=True)))
+
+
+def waiting(context: Context, head: Commit | None, listed_before: Listing | None = None) -> Waiting:
+    """Return the files of all sources that the pipeline has not read yet. They are listed now, unless they were before.
+
+    INVARIANT: no version after `head` was read when they were listed.
+    """
+    found_now = listed_before or listing(context)
+    listed_ms, listed = found_now.listed_ms, found_now.files
     ledger = context.ledger(head).map
     found = _unread(context, listed, ledger)
     check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)

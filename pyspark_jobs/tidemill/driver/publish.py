@@ -10,16 +10,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from .. import names
 from ..clock import now_ms
-from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..protocol.codec import decode, encode
 from ..protocol.history import is_shown
 from ..protocol.numbered import Numbered
@@ -30,7 +30,7 @@ from ..schema import to_arrow
 from ..sinks import plain_sink
 from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.foreach import ForeachBatch
-from ..store import relative_folder
+from ..store import Entry, side_by_side
 from .context import Context
 from .former_sinks import is_former, names_of, withdraw_former
 
@@ -54,7 +54,46 @@ class Work:
 
 def publish(context: Context, commit: Commit) -> int:
     """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
-    return sum(_publish(context, work) for work in works(context, commit) if _record(context, work) is None)
+    return sum(_publish(context, work) for work in works(context, commit) if not _is_recorded(context, work))
+
+
+def publish_new(context: Context, commit: Commit) -> int:
+    """Publish a version that this process has just committed, which probably has no record yet; see `publish`.
+
+    So the places of sinks are listed while the records are asked for, and sinks are served side by side. Only functions
+    are called one after the other, in this thread, after that.
+    """
+    todo = list(works(context, commit))
+    beside = [work for work in todo if _is_plain(context, work)] if context.store.requests_at_once > 1 else []
+    done = side_by_side(context.store, [partial(_publish_listed, context, work) for work in beside])
+    rest = [work for work in todo if work not in beside]
+    return sum(done) + sum(_publish(context, work) for work in rest if not _is_recorded(context, work))
+
+
+def look_for_records(context: Context, head: Commit) -> None:
+    """Ask side by side whether the newest version is published, so that `repair` finds that known.
+
+    An error is left to `repair`.
+    """
+    with contextlib.suppress(TidemillError):
+        side_by_side(context.store, [partial(_is_recorded, context, work) for work in works(context, head)])
+
+
+def _is_plain(context: Context, work: Work) -> bool:
+    """Whether nothing but new files of a folder is to be published, so that no code of the user is called."""
+    sink = context.declared_sink(work.name)
+    return sink is not None and bool(sink.path) and bool(work.files) and not work.withdraws
+
+
+def _publish_listed(context: Context, work: Work) -> bool:
+    """Publish a version in a folder that is listed while its record is asked for."""
+    sink = context.declared_sink(work.name)
+    assert sink is not None
+    with _errors_name_sink(work):
+        listed = partial(sink.listed, _publication(context, work))
+        reads: list[Callable[[], Any]] = [partial(_is_recorded, context, work), listed]
+        is_recorded, there = side_by_side(context.store, reads)
+    return not is_recorded and _publish(context, work, there)
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:
@@ -124,33 +163,6 @@ def published_through(context: Context, head: Commit | None) -> int:
     return head.version
 
 
-def missing_sinks(context: Context, head: Commit | None) -> list[str]:
-    """Return the sinks with a missing relative folder and something to publish, now or in the last published version.
-
-    This process may run in another folder than the one before. It logs a warning if the sink has published before.
-    """
-    if head is None or not context.publishes:
-        return []
-    relative = {
-        name: output.sink.path
-        for name, output in context.job.outputs.items()
-        if output.sink is not None
-        and (folder := relative_folder(output.sink.path)) is not None
-        and not os.path.exists(folder)
-    }
-    through = published_through(context, head) if relative else -1
-    last = context.log.commit(through) if through >= 0 else None
-    for name, path in relative.items():
-        if last is not None and last.outputs.get(name):
-            LOG.warning(
-                "sink `%s`: version %d was published in `%s`, but this folder does not exist in %s, the working folder "
-                "of this process; new versions are published there. If the path is right, `tidemill publish --from 0` "
-                "restores the files; otherwise use an absolute path",
-                name, last.version, path, os.getcwd(),
-            )  # fmt: skip
-    return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
-
-
 def works(context: Context, commit: Commit) -> Iterator[Work]:
     """Yield what there is to do for a version, sink by sink."""
     if not context.publishes or commit.branch != context.branch:
@@ -176,8 +188,8 @@ def _withdraw_if_late(context: Context, work: Work, sink: Sink, publication: Pub
         sink.withdraw(publication, [one.name for one in files if one.version == work.commit.version])
 
 
-def _publish(context: Context, work: Work) -> bool:
-    """Make a version visible in one sink, and record that.
+def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = None) -> bool:
+    """Make a version visible in one sink, and record that. `there`: its files that were just seen in the place.
 
     Return False if its function left the code, or if its objects were given up.
     """
@@ -191,7 +203,7 @@ def _publish(context: Context, work: Work) -> bool:
     with _errors_name_sink(work):
         records = [found for one in work.withdraws if (found := read_record(context, one, work.name)) is not None]
         sink = _confirmed(context, work, records)
-        publication = _publication(context, work)
+        publication = dataclasses.replace(_publication(context, work), there=there)
         former = [one for one in records if is_former(context.declared_sink(work.name), one)]
         withdrawn = [name for one in records if one not in former for name in _visible(context, work, sink, one)]
         try:
@@ -347,12 +359,24 @@ def _record(context: Context, work: Work) -> Published | None:
     return found
 
 
+def _is_recorded(context: Context, work: Work) -> bool:
+    """Whether a version is published in a sink. The last version of a sink is asked for until it was seen once."""
+    commit = work.commit
+    if context.published_seen.get(work.name) == commit.checksum:
+        return True
+    is_there = _record(context, work) is not None
+    if is_there:
+        context.published_seen[work.name] = commit.checksum
+    return is_there
+
+
 def _claim(context: Context, record: Published) -> bool:
     """Create the record, unless another process made the version visible first. Return whether it is ours."""
     records = _records(context, record.branch, record.sink)
     data = encode(record)
     found = records.claim(record.version, data)
     _check_same(context, decode(Published, found, records.name(record.version)), record.commit_checksum)
+    context.published_seen[record.sink] = record.commit_checksum
     return found == data
 
 

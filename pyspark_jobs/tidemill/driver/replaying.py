@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
 from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, SkippedFile, VersionOf
-from ..sources.contract import SourceFile
+from ..sources.contract import EarlyFiles, SourceFile
 from .assemble import Publishing
 from .context import Context
 from .correct import correct
@@ -146,8 +146,10 @@ class Replay(Drain):
             hold(theirs, needed, last, "replay", "replay", by=self.context.branch)
         self.context.refresh()
 
-    def _execute(self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing) -> Commit:
-        ours = super()._execute(head, plan, engine, publishing)
+    def _execute(
+        self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing, early: EarlyFiles
+    ) -> Commit:
+        ours = super()._execute(head, plan, engine, publishing, early)
         if plan.replays is None or self.repeating is None:
             return ours
         steps = self.repeating

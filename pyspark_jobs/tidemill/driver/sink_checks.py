@@ -6,6 +6,7 @@ INVARIANT: a batch is never committed for a sink that would then refuse to publi
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,10 @@ from ..errors import InvalidInput
 from ..pipeline.job import Output
 from ..protocol.records import Commit
 from ..schema import difference, to_arrow, to_ddl
+from ..store import relative_folder
 from .context import Context
 from .lost_versions import place_of
-from .publish import take_over
+from .publish import published_through, take_over
 
 LOG = logging.getLogger("tidemill")
 
@@ -50,6 +52,33 @@ class Shared:
 
 
 NOT_SHARED = Shared()
+
+
+def missing_sinks(context: Context, head: Commit | None) -> list[str]:
+    """Return the sinks with a missing relative folder and something to publish, now or in the last published version.
+
+    This process may run in another folder than the one before. It logs a warning if the sink has published before.
+    """
+    if head is None or not context.publishes:
+        return []
+    relative = {
+        name: output.sink.path
+        for name, output in context.job.outputs.items()
+        if output.sink is not None
+        and (folder := relative_folder(output.sink.path)) is not None
+        and not os.path.exists(folder)
+    }
+    through = published_through(context, head) if relative else -1
+    last = context.log.commit(through) if through >= 0 else None
+    for name, path in relative.items():
+        if last is not None and last.outputs.get(name):
+            LOG.warning(
+                "sink `%s`: version %d was published in `%s`, but this folder does not exist in %s, the working folder "
+                "of this process; new versions are published there. If the path is right, `tidemill publish --from 0` "
+                "restores the files; otherwise use an absolute path",
+                name, last.version, path, os.getcwd(),
+            )  # fmt: skip
+    return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
 def check_outputs(context: Context, head: Commit | None, accepted: Accepted) -> None:

@@ -12,11 +12,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput
-from ..store import Store
+from ..store import Store, side_by_side
 from . import decide
 from .codec import checksum_of, decode, encode
 from .numbered import Numbered
@@ -34,6 +35,19 @@ class Committed:
 
     commit: Commit
     outcome: Literal["created", "already"]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The newest commit when it was looked for, and what was stored as the plan `number` then: its bytes, or None.
+
+    `is_news`: this process did not know the commit before.
+    """
+
+    head: Commit
+    number: int
+    planned: bytes | None
+    is_news: bool
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,11 @@ class Log:
         made._fork = None if self._fork is None else dataclasses.replace(self._fork, log=self._fork.log.remembering())
         return made
 
+    @property
+    def knows_head(self) -> bool:
+        """Whether this process has read a commit of the branch itself, so that `look` asks for news only."""
+        return self._newest is not None
+
     def newest_version(self) -> int:
         """Return the number of the newest version, -1 if there is none. Does not read its record.
 
@@ -117,6 +136,17 @@ class Log:
                 self._confirmed = newest
             self._newest = found
         return self._newest
+
+    def look(self) -> Looked:
+        """Ask side by side for a newer commit, and for the plan after the one that this process knows.
+
+        The caller has asked for the head before, and the branch `knows_head`.
+        """
+        if (known := self._newest) is None:
+            raise InternalError(f"look for news of branch `{self._branch}`: no commit is known")
+        reads: list[Callable[[], Any]] = [self.head, partial(self._plans.read, known.version + 1)]
+        head, planned = side_by_side(self._store, reads)
+        return Looked(head, known.version + 1, planned, is_news=head is not known)
 
     def confirm(self, head: Commit, start: Parent) -> None:
         """Raise `CorruptState` if `head` does not follow the commit before it, or `start` as version 0.
@@ -187,8 +217,10 @@ class Log:
             hint="restore the object from a backup",
         )
 
-    def plan(self, number: int, parent: Parent | None = None) -> Plan | None:
+    def plan(self, number: int, parent: Parent | None = None, looked: Looked | None = None) -> Plan | None:
         """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given.
+
+        If it was `looked` for just now, it is not read again.
 
         `CorruptState` also if its commit was lost. The next plan is written only after the commit, so that is certain
         if the next plan exists and the commit, looked for after it, does not. Plans up to the fork are those of the
@@ -196,7 +228,8 @@ class Log:
         """
         if self._fork is not None and 0 <= number < self._first:
             return self._fork.log.plan(number, parent)
-        found = self._plans.read(number)
+        is_read = looked is not None and looked.number == number
+        found = looked.planned if looked is not None and is_read else self._plans.read(number)
         if found is None:
             return None
         if self._plans.exists(number + 1) and not self._commits.exists(number):

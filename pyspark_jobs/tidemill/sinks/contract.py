@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ..protocol.records import OutputFile, PublishedFile
-from ..store import Store
+from ..store import Entry, Store
 
 Options = Mapping[str, Any] | None
 """`storage_options["sink"]`."""
@@ -54,6 +54,8 @@ class Publication:
     store: Store
     options: Options
     withdraws: Sequence[int] = ()
+    there: Mapping[str, Entry] | None = None
+    """What `Sink.listed` returned for the same files just before; None: the sink looks itself."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,11 @@ class Sink(Protocol):
         """Make the files of one version visible at `path`, and return what is visible then.
 
         Calls follow the order of versions. A call may be repeated, also by another process, until the driver has
-        recorded the version. CRASH: only the first files may be visible; the next run calls it again.
+        recorded the version. CRASH: some of the files may be visible; the next run calls it again.
         """
+
+    def listed(self, publication: Publication) -> Mapping[str, Entry]:
+        """Return which files of the version are at `path`, as `publish` asks first. `CorruptState` as there."""
 
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Remove files that were published at `path`, by the names that `publish` returned. May be repeated."""

@@ -18,12 +18,12 @@ from ..errors import CorruptState, InvalidInput
 from ..protocol.records import PublishedFile
 from ..schema import conform, empty_table, type_ddl
 from ..spelling import unknown
-from ..store import ObjectMissing, Store, folder_store, folder_uri
+from ..store import Entry, ObjectMissing, Store, folder_store, folder_uri
 from . import json_text
 from .contract import Encoded, Options, Present, Publication
 from .dictionaries import columns_with_dictionary
 from .partitions import folder_values, parts, with_folders
-from .publish import compared_files, present_files, publish_files, withdraw_files
+from .publish import compared_files, listed_files, present_files, publish_files, withdraw_files
 
 
 class Parquet:
@@ -113,6 +113,10 @@ class Parquet:
 
     def refuse_withdrawal(self) -> None:
         """Accept: files can be deleted."""
+
+    def listed(self, publication: Publication) -> Mapping[str, Entry]:
+        """Return which files of the version are in the folder."""
+        return listed_files(self._folder(publication), publication)
 
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Delete the files from the folder."""

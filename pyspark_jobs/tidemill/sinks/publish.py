@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from ..errors import CorruptState
 from ..protocol.records import OutputFile, PublishedFile, digest
-from ..store import Entry, ObjectMissing, ObjectReplaced, Store
+from ..store import Entry, ObjectMissing, ObjectReplaced, Store, side_by_side
 from .contract import Identity, Present, Publication
 from .public import beginning, parsed, prefix, public_name
 
@@ -21,8 +22,16 @@ _RESTORE = "restore the object from a backup; nothing is repaired silently"
 def publish_files(folder: Store, publication: Publication) -> list[PublishedFile]:
     """Make all files of a version visible in the folder, and return them. Files that are there are compared."""
     targets = {public_name(publication.identity, place, file): file for place, file in publication.files}
-    there = _listed(folder, publication, targets)
-    return [_published(folder, publication.store, file, name, there.get(name)) for name, file in targets.items()]
+    there = _listed(folder, publication, targets) if publication.there is None else publication.there
+    calls = [
+        partial(_published, folder, publication.store, file, name, there.get(name)) for name, file in targets.items()
+    ]
+    return side_by_side(folder, calls)
+
+
+def listed_files(folder: Store, publication: Publication) -> Mapping[str, Entry]:
+    """Return the files of the version in the folder. `CorruptState` if another history published the version."""
+    return _listed(folder, publication, {public_name(publication.identity, *one): one[1] for one in publication.files})
 
 
 def withdraw_files(folder: Store, identity: Identity, names: Sequence[str]) -> None:
@@ -76,8 +85,10 @@ def _altered(folder: Store, there: Entry, file: PublishedFile, deep: bool) -> st
 def _listed(folder: Store, publication: Publication, targets: dict[str, OutputFile]) -> dict[str, Entry]:
     """Return the files of this version in the folder. `CorruptState` if another history published the version."""
     identity, found = publication.identity, {}
-    for suffix in dict.fromkeys(file.suffix for file in targets.values()):
-        for entry in folder.list(suffix + prefix(identity)):
+    suffixes = dict.fromkeys(file.suffix for file in targets.values())
+    prefixes = [suffix + prefix(identity) for suffix in suffixes]
+    for entries in side_by_side(folder, [partial(_entries, folder, one) for one in prefixes]):
+        for entry in entries:
             name = parsed(entry.name)
             if name is None or not name.is_ours(identity):
                 continue
@@ -90,6 +101,10 @@ def _listed(folder: Store, publication: Publication, targets: dict[str, OutputFi
                 )
             found[entry.name] = entry
     return found
+
+
+def _entries(folder: Store, prefix: str) -> list[Entry]:
+    return list(folder.list(prefix))
 
 
 def _published(folder: Store, store: Store, file: OutputFile, name: str, there: Entry | None) -> PublishedFile:

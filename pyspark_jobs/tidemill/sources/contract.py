@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..protocol.records import Split
 from ..schema import TIMESTAMP
+from .file_bytes import Content
 from .listing import Selection
 
 if TYPE_CHECKING:
@@ -87,6 +88,18 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Early:
+    """A file whose bytes the driver has read already, and its fingerprint."""
+
+    content: Content
+    fingerprint: str | None
+
+
+EarlyFiles = Mapping[tuple[str, str], Early]
+"""Files that were read already, by source and path. Each is a whole split, with the ETag and the size that it says."""
+
+
+@dataclass(frozen=True)
 class ReadContext:
     """How splits are read: options of the store, time zone, whether `_metadata` is added, and which columns."""
 
@@ -95,6 +108,8 @@ class ReadContext:
     metadata: bool = False
     columns: frozenset[str] | None = None
     """The columns that the pipeline uses. A source may omit others. None means all."""
+    early: EarlyFiles = field(default_factory=dict)
+    """Files that need not be read again."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +158,9 @@ class Source(Protocol):
         split_bytes: int = SPLIT_BYTES,
     ) -> list[Split]:
         """Return one split for each file, or parts of about `split_bytes` if the format allows it."""
+
+    def read_early(self, split: Split, storage_options: Mapping[str, Any] | None = None) -> Early | None:
+        """Read a file as a whole for `ReadContext.early`. None if it is not as planned, or not in a remote store."""
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end."""

@@ -14,7 +14,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from ..errors import StoreUnavailable, TidemillError
-from ..store import ObjectMissing, Store
+from ..store import Entry, ObjectMissing, Store
 
 PIECE_BYTES = 32 * 1024**2
 """How many bytes of a text file are decoded at once."""
@@ -61,7 +61,10 @@ class StoreFile(io.RawIOBase):
 
 
 class Content:
-    """The bytes of one file. The constructor fetches a small object of a remote store by one request."""
+    """The bytes of one file. The constructor fetches a small object of a remote store by one request.
+
+    `entry` is that of the object which was fetched, or None if nothing was.
+    """
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         self._store, self._name, self._size = store, name, size
@@ -69,7 +72,10 @@ class Content:
         """The bytes of the file, as it was listed."""
         self._path = store.local_path(name)
         whole = self._path is None and size <= WHOLE_BYTES
-        self._data = store.get(name) if whole else None
+        self._data: bytes | None = None
+        self.entry: Entry | None = None
+        if whole:
+            self._data, self.entry = store.read(name)
         self.at_once = self._data is not None
         """Whether all bytes were read in one request, so that later changes of the object do not matter."""
 

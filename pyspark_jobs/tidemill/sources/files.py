@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..errors import InvalidInput, StoreUnavailable
+from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import ADDED
 from ..protocol.records import Split
 from ..schema import to_arrow, to_ddl, type_ddl
@@ -25,6 +25,7 @@ from .contract import (
     ROW,
     SPLIT_BYTES,
     Block,
+    Early,
     Intake,
     ReadContext,
     SourceFile,
@@ -208,6 +209,17 @@ class Files:
                 made.append(Split(*_whole_fields(whole), row_groups=(first, last), first_row=row))
         return made
 
+    def read_early(self, split: Split, storage_options: Mapping[str, Any] | None = None) -> Early | None:
+        """Read a small file of a remote store by one request, and return it if it is as planned."""
+        store, _ = open_folder(self.path, storage_options)
+        if split.row_groups is not None or split.requeued is not None or store.requests_at_once == 1:
+            return None
+        try:
+            content = self._loaded(store, split, None)
+        except (ObjectMissing, TidemillError):
+            return None  # the error comes again when a task reads the file
+        return Early(content, fingerprint(content, self.format))
+
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows, with their rejects; see `Source.read`.
 
@@ -216,15 +228,18 @@ class Files:
         """
         store, _ = open_folder(self.path, context.storage_options)
         try:
-            content = Content(store, split.path, split.size)
-            self._check_unchanged(store, split)
-            whole = fingerprint(content, self.format) if _is_first(split) else None
+            early = context.early.get((split.source, split.path))
+            content = Content(store, split.path, split.size) if early is None else early.content
+            self._check_unchanged(store, split, content.entry)
+            whole = None
+            if _is_first(split):
+                whole = fingerprint(content, self.format) if early is None else early.fingerprint
             for block in self._blocks(store, split, content, block_rows, context):
                 yield block if block.number else dataclasses.replace(block, fingerprint=whole)
         except ObjectMissing as error:
             raise _missing_file(split, store) from error
         if not content.at_once:
-            self._check_unchanged(store, split)
+            self._check_unchanged(store, split, None)
 
     def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
         """Return the blocks of small text files, decoded together, or None if each must be read alone."""
@@ -232,7 +247,9 @@ class Files:
             return None
         store, _ = open_folder(self.path, context.storage_options)
         try:
-            contents = each(store, lambda split: self._loaded(store, split), splits)
+            contents = each(
+                store, lambda split: self._loaded(store, split, context.early.get((split.source, split.path))), splits
+            )
             small = [self._small(store, *one, context) for one in zip(splits, contents, strict=True)]
         except (InvalidInput, ObjectMissing, StoreUnavailable, Unreadable):
             return None  # the error is raised when the file is read alone
@@ -245,10 +262,10 @@ class Files:
             return blocks_together(found, block_rows, lambda stream: read_csv(stream, in_file, csv, zone, what))
         return blocks_together(found, block_rows, lambda stream: read_json(stream, in_file, self._json, zone, what))
 
-    def _loaded(self, store: Store, split: Split) -> Content:
-        content = Content(store, split.path, split.size)
+    def _loaded(self, store: Store, split: Split, early: Early | None) -> Content:
+        content = Content(store, split.path, split.size) if early is None else early.content
         content.load()
-        self._check_unchanged(store, split)
+        self._check_unchanged(store, split, content.entry)
         return content
 
     def _small(self, store: Store, split: Split, content: Content, context: ReadContext) -> Small | None:
@@ -313,8 +330,9 @@ class Files:
         missing = "no such folder" if store.local_path("x") is not None else "no object has this prefix"
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
 
-    def _check_unchanged(self, store: Store, split: Split) -> None:
-        entry = store.stat(split.path)
+    def _check_unchanged(self, store: Store, split: Split, read: Entry | None) -> None:
+        """Raise `InvalidInput` if a file is not the planned one, by the entry with which it was `read`, or else now."""
+        entry = read or store.stat(split.path)
         if entry is None:
             raise _missing_file(split, store)
         if (entry.etag, entry.size) != (split.etag, split.size):

@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import array_of, checked, conform, to_ddl
 from ..store import open_store
-from .contract import SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
+from .contract import SPLIT_BYTES, Block, Early, Intake, ReadContext, SourceFile
 from .files import Files
 from .parse import Misfit
 
@@ -109,6 +109,11 @@ class Rows:
     ) -> list[Split]:
         """Return the splits of the files; see `Files.splits`."""
         return self._files.splits(files, storage_options, split_bytes)
+
+    def read_early(self, split: Split, storage_options: Mapping[str, Any] | None = None) -> Early | None:
+        """Return None: rows are in the memory or on the disk of this machine."""
+        del split, storage_options
+        return None
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks; see `Files.read`."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from ..protocol.records import Split
 from ..schema import one_batch
-from ..store import Store
+from ..store import Store, side_by_side
 from .contract import ROW, Block
 from .delimited import CsvOptions, Decoded, after_header, sequence
 from .file_bytes import Content, Unreadable
@@ -27,8 +27,6 @@ SMALL_BYTES = 128 * 1024
 MOST_BYTES = 4 * 1024**2
 MOST_FILES = 256
 """How many bytes and files are decoded together at most."""
-READERS = 16
-"""How many objects of a remote store are read at once. Reading is waiting, on S3."""
 BOM = b"\xef\xbb\xbf"
 Read = Callable[[BinaryIO], Iterator[Decoded]]
 
@@ -63,10 +61,7 @@ def csv_records(given: bytes, schema: pa.Schema, options: CsvOptions) -> bytes |
 
 def each(store: Store, load: Callable[[Split], Content], splits: Sequence[Split]) -> list[Content]:
     """Call `load` for each split, for several at once if they are objects of a remote store."""
-    if store.local_path("x") is not None:
-        return [load(split) for split in splits]
-    with ThreadPoolExecutor(READERS, "tidemill-read") as pool:
-        return list(pool.map(load, splits))
+    return side_by_side(store, [partial(load, split) for split in splits])
 
 
 def blocks_together(files: Sequence[Small], block_rows: int, read: Read) -> list[list[Block]] | None:

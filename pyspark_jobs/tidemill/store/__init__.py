@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from ..errors import InvalidInput, repr_of
 from . import s3_uri
+from .at_once import run_both, side_by_side
 from .contract import Entry, ObjectMissing, ObjectReplaced, Store
 from .local import LocalStore
 from .memory import open_memory
@@ -27,6 +28,8 @@ __all__ = [
     "open_store",
     "probe",
     "relative_folder",
+    "run_both",
+    "side_by_side",
 ]
 
 _S3 = ("s3", "s3a")

@@ -70,6 +70,13 @@ class Store(Protocol):
         True for S3 and memory. False for folders, which are read whole before their names can be sorted.
         """
 
+    @property
+    def requests_at_once(self) -> int:
+        """How many requests one caller should make at once; see `side_by_side`. 1 if that saves no time.
+
+        Above 1 for S3, where a request is mostly waiting. 1 for memory and folders.
+        """
+
     def clock_ms(self) -> int | None:
         """Return the time by the store's own clock, to the second, in ms since the epoch. Sends no request.
 
@@ -79,6 +86,12 @@ class Store(Protocol):
 
     def get(self, name: str) -> bytes:
         """Return the whole object, as one write left it. Raises `ObjectMissing` if there is none."""
+
+    def read(self, name: str) -> tuple[bytes, Entry]:
+        """Return the whole object and its entry. Raises `ObjectMissing` if there is none.
+
+        On S3 one request has both. Elsewhere the entry is asked for after the bytes were read.
+        """
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Return bytes `start` to `start + length`, or fewer if the object ends before. Raises `ObjectMissing`."""
@@ -140,6 +153,14 @@ class Store(Protocol):
 
     def local_path(self, name: str) -> str | None:
         """Return the local path of an object, whether or not it exists, or None if objects are not files."""
+
+
+def read_then_stat(store: Store, name: str) -> tuple[bytes, Entry]:
+    """Return an object and its entry, which is asked for after the bytes were read."""
+    data, entry = store.get(name), store.stat(name)
+    if entry is None:
+        raise ObjectMissing(name, store.uri)
+    return data, entry
 
 
 def get_unchanged(origin: Store, name: str, etag: str | None) -> bytes:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from ..errors import InvalidInput, StoreUnavailable
-from .contract import Entry, Store, checked
+from .contract import Entry, Store, checked, read_then_stat
 
 Effect = Literal["before", "after", "torn", "lost", "refused", "late"]
 Verb = Literal["put", "put_hint", "create", "copy", "delete"]
@@ -101,6 +101,11 @@ class FaultStore:
         """As the inner store."""
         return self._inner.lists_after
 
+    @property
+    def requests_at_once(self) -> int:
+        """1, so that the same code makes the same calls in the same order."""
+        return 1
+
     def clock_ms(self) -> int | None:
         """Call the inner store."""
         return self._living().clock_ms()
@@ -111,6 +116,10 @@ class FaultStore:
     def get(self, name: str) -> bytes:
         """Call the inner store."""
         return self._living().get(name)
+
+    def read(self, name: str) -> tuple[bytes, Entry]:
+        """Read, then ask for the entry."""
+        return read_then_stat(self, name)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Call the inner store."""

@@ -18,7 +18,17 @@ from urllib.parse import quote
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from . import full, local_files
-from .contract import TEMPORARY, Entry, ObjectMissing, ObjectReplaced, Store, check_range, checked, get_unchanged
+from .contract import (
+    TEMPORARY,
+    Entry,
+    ObjectMissing,
+    ObjectReplaced,
+    Store,
+    check_range,
+    checked,
+    get_unchanged,
+    read_then_stat,
+)
 from .local_files import Place, Write
 from .walk import entry, walk
 
@@ -58,6 +68,11 @@ class LocalStore:
         """False: a folder is read whole before its names can be sorted."""
         return False
 
+    @property
+    def requests_at_once(self) -> int:
+        """1, because nothing waits for an answer."""
+        return 1
+
     def clock_ms(self) -> int | None:
         """Return None: a folder has no clock that could be asked."""
         return None
@@ -72,6 +87,10 @@ class LocalStore:
         """Read the file."""
         with self._open(name) as file, _errors("read", file.name):
             return file.read()
+
+    def read(self, name: str) -> tuple[bytes, Entry]:
+        """Read, then ask for the entry."""
+        return read_then_stat(self, name)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Seek and read."""

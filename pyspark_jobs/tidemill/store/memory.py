@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from .. import clock
 from ..errors import InvalidInput
-from .contract import Entry, ObjectMissing, Store, check_range, checked, checked_prefix, get_unchanged
+from .contract import Entry, ObjectMissing, Store, check_range, checked, checked_prefix, get_unchanged, read_then_stat
 
 
 @dataclass
@@ -51,6 +51,11 @@ class MemoryStore:
         """True, because nothing is requested."""
         return True
 
+    @property
+    def requests_at_once(self) -> int:
+        """1, because nothing waits for an answer."""
+        return 1
+
     def clock_ms(self) -> int | None:
         """Return None, because the clock is this machine's."""
         return None
@@ -64,6 +69,10 @@ class MemoryStore:
     def get(self, name: str) -> bytes:
         """Return the stored bytes."""
         return self._find(name)[0]
+
+    def read(self, name: str) -> tuple[bytes, Entry]:
+        """Read, then ask for the entry."""
+        return read_then_stat(self, name)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Return a slice of the stored bytes."""

@@ -39,6 +39,8 @@ CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 BROKEN_OFF_TRIES = 3
 DELETE_AT_ONCE = 1000
+REQUESTS_AT_ONCE = 16
+"""How many requests that do not depend on each other one caller makes at once. Several callers may be at work."""
 COPY_PART_BYTES = 512 * 1024**2
 COPY_WHOLE_BYTES = 5 * 1024**3
 """The largest object that S3 copies in one request; a larger one is copied in parts."""
@@ -76,6 +78,12 @@ class S3Store:
         """True: `StartAfter`."""
         return True
 
+    @property
+    def requests_at_once(self) -> int:
+        """Several, but not more than there are connections."""
+        connections = int(float(self._options.get("max_pool_connections", REQUESTS_AT_ONCE)))
+        return max(1, min(REQUESTS_AT_ONCE, connections))
+
     def clock_ms(self) -> int | None:
         """Return the `Date` of the last answer plus the time since."""
         return self._clients.clock.now_ms()
@@ -88,7 +96,12 @@ class S3Store:
 
     def get(self, name: str) -> bytes:
         """One GET."""
-        return self._read(name, {})
+        return self._read(name, {})[0]
+
+    def read(self, name: str) -> tuple[bytes, Entry]:
+        """One GET, whose answer has the entry of the bytes."""
+        data, answer = self._read(name, {})
+        return data, _entry(name, len(data), answer)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """One ranged GET."""
@@ -97,7 +110,7 @@ class S3Store:
             if self.stat(name) is None:
                 raise ObjectMissing(name, self.uri)
             return b""
-        return self._read(name, {"Range": f"bytes={start}-{start + length - 1}"})
+        return self._read(name, {"Range": f"bytes={start}-{start + length - 1}"})[0]
 
     def put(self, name: str, data: bytes) -> str | None:
         """One PUT, which boto3 retries."""
@@ -199,8 +212,11 @@ class S3Store:
     def _where(self, name: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + checked(name)}
 
-    def _read(self, name: str, extra: dict[str, str]) -> bytes:
-        """Read, and retry if the answer breaks off. boto3 retries failed requests, but not those."""
+    def _read(self, name: str, extra: dict[str, str]) -> tuple[bytes, Mapping[str, Any]]:
+        """Return the bytes and the answer that had them.
+
+        Retry if the answer breaks off. boto3 retries failed requests, but not those.
+        """
         with self._translating("read", name):
             for _ in range(BROKEN_OFF_TRIES - 1):
                 try:
@@ -210,13 +226,13 @@ class S3Store:
                         raise
             return self._read_once(name, extra)
 
-    def _read_once(self, name: str, extra: dict[str, str]) -> bytes:
+    def _read_once(self, name: str, extra: dict[str, str]) -> tuple[bytes, Mapping[str, Any]]:
         try:
-            body: bytes = self._clients.main.get_object(**self._where(name), **extra)["Body"].read()
-            return body
+            answer = self._clients.main.get_object(**self._where(name), **extra)
+            return answer["Body"].read(), answer
         except Exception as error:
             if cause_of(error) is Cause.BEYOND_END:
-                return b""
+                return b"", {}
             if cause_of(error) is Cause.MISSING:
                 raise ObjectMissing(name, self.uri) from None
             raise

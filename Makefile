@@ -13,7 +13,7 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo docs pictures fmt lint test bench check fuzz chaos exhaustive pins
+.PHONY: help setup build wheel wheels pythons demo docs pictures fmt lint test bench check fuzz chaos exhaustive pins
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,12 @@ build: setup ## compile the Rust core and install tidemill into .venv as an edit
 
 wheel: setup ## build the wheel, in dist/
 	uv build --wheel
+
+wheels: ## build the wheels for Linux on x86_64 and aarch64 with Zig, in dist/; ARGS=aarch64 builds one
+	@.ci/wheels $(ARGS)
+
+pythons: setup ## build a wheel and run tests with it on other Pythons; PYTHONS="3.12 3.13", TESTS for others
+	@TESTS="$(TESTS)" .ci/pythons $(PYTHONS)
 
 demo: build ## run the demo on local Spark: a year of real flights
 	@$(PYTHON_BIN)/tidemill demo $(ARGS)
@@ -83,5 +89,6 @@ pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --resolution lowest-direct --group oldest --output-file requirements/oldest.txt \
 		pyproject.toml
 	$(PIN) --output-file requirements/uv.txt requirements/uv.in
+	$(PIN) --python-version 3.11 --output-file requirements/wheels.txt requirements/wheels.in
 	$(PIN) --output-file tests/servers/requirements-s3.txt tests/servers/requirements-s3.in
 	$(PIN) --output-file tests/servers/requirements-postgres.txt tests/servers/requirements-postgres.in

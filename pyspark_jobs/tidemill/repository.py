@@ -287,8 +287,8 @@ class Repository(Reader):
         from .verbs.migrate import migrate
 
         wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
-        conf = self.context.spark_conf
-        return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf))
+        conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
+        return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
 
     def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
         """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
@@ -490,8 +490,9 @@ class Repository(Reader):
         from .engines import engine_for
         from .verbs.maintain import Maintenance, maintain, planned
 
-        conf = self.context.spark_conf
-        merging = None if engine == "local" and spark is None else lambda: engine_for(spark, engine, conf=conf)
+        conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
+        on_local = engine == "local" and spark is None
+        merging = None if on_local else lambda: engine_for(spark, engine, "auto", conf, wait_ms)
         asked = Maintenance(
             keep, keep_versions, time_budget, reason, on_progress, merging, compact_sinks, sink_file_size
         )

@@ -64,6 +64,9 @@ class Settings:
     batch_time_tolerance: int = 24 * 3600 * 1000
     """How far a batch time may be after the clock of the driver, in ms; a duration such as `"1 day"` where you set it.
     A time beyond that is refused before the plan, because it is probably in another unit."""
+    executor_wait: int = 10 * 60 * 1000
+    """How long a job on a cluster may be without an executor before it fails, in ms; a duration such as `"10 minutes"`
+    where you set it. 0: it waits for ever."""
     fail_if_late: str = ""
     """Late rows with which a batch fails before its commit: a share of its rows such as `"5%"`, or a number of rows. A
     batch with more of them fails. Empty: it never does."""
@@ -116,6 +119,7 @@ _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows"}
 _TEXTS = {"disk_cache_folder", "shared_folders"}
 _LIMITS = {"fail_if_late", "fail_if_quarantined"}
+_DURATIONS = {"batch_time_tolerance", "executor_wait"}
 
 
 def _own_name(key: str, place: str) -> str:
@@ -173,7 +177,7 @@ def _number(name: str, value: Any, place: str) -> int:
 
 
 def _check_least(name: str, number: int, place: str) -> None:
-    least = 0 if name in ("cache_bytes", "disk_cache_bytes", "batch_time_tolerance") else 1
+    least = 0 if name in {"cache_bytes", "disk_cache_bytes", *_DURATIONS} else 1
     if number < least:
         raise InvalidInput(f"setting `tidemill.{name}`{place} is {number}, expected at least {least}")
 
@@ -215,4 +219,4 @@ def _read(name: str, value: Any, place: str) -> Any:
         return _text(name, value, place)
     if name in _LIMITS:
         return _limit(name, value, place)
-    return (_duration if name == "batch_time_tolerance" else _number)(name, value, place)
+    return (_duration if name in _DURATIONS else _number)(name, value, place)

@@ -72,7 +72,7 @@ def test_settings_are_listed_with_their_variables_and_defaults() -> None:
         assert variable == f"`TIDEMILL_{field.name.upper()}`"
         assert len(meaning) > 20
         shown = default.strip("`")
-        read = duration_ms if shown.endswith("day") else size_bytes
+        read = duration_ms if shown.endswith(("day", "minutes")) else size_bytes
         assert (shown == "empty" and field.default == "") or read(shown) == field.default
 
 

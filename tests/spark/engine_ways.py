@@ -108,6 +108,21 @@ def missing(engine: Engine) -> Any:
     raise AssertionError("a module that workers lack was not missed")
 
 
+def unfit_archive(engine: Engine) -> Any:
+    """An archive of `tidemill pack` for another architecture, as workers find it when Spark has unpacked it."""
+    folder = FOLDER / "tidemill-env"
+    folder.mkdir(exist_ok=True)
+    manifest = folder / "tidemill-pack.json"
+    manifest.write_text(json.dumps({"python": "3.11", "machine": "linux-aarch65", "packages": {}, "modules": []}))
+    try:
+        answer(engine, Calls(str.upper, paths=(str(folder),)))
+    except InvalidInput as error:
+        return [str(error), error.hint]
+    finally:
+        manifest.unlink()  # the folder stays on the path of the worker
+    raise AssertionError("the archive was not read")
+
+
 def loaded(name: str, file: Path) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -126,7 +141,7 @@ def main() -> None:
 
         session = SparkSession.builder.remote(sys.argv[2]).getOrCreate()
         engines["connect"] = engine_for(session)
-    ways = (script, closure, notebook, namespaces, path_loaded, missing)
+    ways = (script, closure, notebook, namespaces, path_loaded, missing, unfit_archive)
     print(json.dumps({name: {way.__name__: way(engine) for way in ways} for name, engine in engines.items()}))
     if session is not None:
         session.stop()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.interpreters import interpreter
 from tests.model import retail, same_result
 from tests.servers import spark_cluster
 from tests.servers.s3 import S3Server
@@ -222,16 +222,8 @@ def test_a_python_without_packages_works_with_a_packed_archive(cluster: SparkClu
 
 def other_python() -> str | None:
     """Return a Python of another version, or None."""
-    ours = sys.version_info[:2]
-    for minor in (12, 13, 14, 11, 10):
-        named = shutil.which(f"python3.{minor}")
-        for place in filter(None, [named, *sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))]):
-            if (
-                ours != (3, minor)
-                and subprocess.run([place, "-c", ""], check=False, capture_output=True).returncode == 0
-            ):
-                return str(place)
-    return None
+    ours = f"3.{sys.version_info.minor}"
+    return next((found for one in ("3.12", "3.13", "3.11") if one != ours and (found := interpreter(one))), None)
 
 
 def test_another_version_of_python_is_named_before_a_plan(cluster: SparkCluster, tmp_path: Path) -> None:
@@ -256,6 +248,18 @@ def test_a_cluster_that_is_away_is_an_error_within_seconds(cluster: SparkCluster
     assert ran.returncode == 1
     assert ran.stderr.startswith("InvalidInput: start Spark: no master answers at `spark://127.0.0.1:9` (127.0.0.1:9: ")
     assert time.monotonic() - began < 30
+    assert plans(tmp_path / "root") == []
+
+
+def test_a_cluster_that_grants_no_executor_is_reported_and_then_an_error(cluster: SparkCluster, tmp_path: Path) -> None:
+    """No worker has so much memory. The master accepts the application all the same."""
+    conf = {"spark.executor.memory": "64g", "tidemill.executor_wait": "7 seconds", **shared(tmp_path)}
+    ran = tidemill(cluster, "run", shop(tmp_path), "--root", str(tmp_path / "root"), "--engine", "spark", conf=conf)
+    assert ran.returncode == 1, ran.stderr[-3000:]
+    assert f"warning: waiting for executors: the cluster at `{cluster.url}` has granted none for " in ran.stderr
+    where = f"the cluster at `{cluster.url}` granted no executor within "
+    assert f"StoreUnavailable: run a batch on engine `spark`: {where}" in ran.stderr
+    assert "\nhint: look at the cluster's page: start workers, or free cores" in ran.stderr
     assert plans(tmp_path / "root") == []
 
 

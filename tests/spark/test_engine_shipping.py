@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,14 @@ def test_a_module_that_workers_lack_is_named(answers: dict[str, dict[str, Any]],
     assert line.startswith(f"run a batch on engine `{engine}`: a worker on `")
     assert "cannot import `only_the_driver_has_it`" in line
     assert "spark.archives" in hint
+
+
+def test_an_archive_for_another_architecture_is_named(answers: dict[str, dict[str, Any]], engine: str) -> None:
+    text, hint = answers[engine]["unfit_archive"]
+    ours = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {sys.platform}-{platform.machine()}"
+    assert text.startswith(f"run a batch on engine `{engine}`: a worker on `")
+    first, *rest = text.split("\n")
+    unfit = "was given an archive of `tidemill pack` for Python 3.11 on linux-aarch65, and is"
+    assert first.endswith(f"` {unfit} {ours}")
+    assert rest == [f"hint: {hint}"]
+    assert hint.startswith("run `tidemill pack` on a machine with the Python and the architecture of the workers")

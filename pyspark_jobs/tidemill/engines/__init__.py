@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ..batch.work import Engine
 from ..errors import InvalidInput
 from ..names import ENGINES
+from ..settings import Settings
 from ..spelling import unknown
 
 __all__ = ["engine_for", "has_spark"]
@@ -26,12 +27,14 @@ def engine_for(
     name: str = "spark",
     tasks: int | Literal["auto"] = "auto",
     conf: Mapping[str, str] | None = None,
+    executor_wait_ms: int = Settings.executor_wait,
 ) -> Engine:
     """Return the engine called `name`: `local` or `spark`.
 
     Spark runs on the session `spark`, or on a new session with the settings `conf`. A session of Spark Connect gives
     the Connect engine. `tasks="auto"` runs as many tasks at once as there are cores. `local` never runs more at once;
-    further tasks only cut the state into smaller parts. `InvalidInput` is raised for another name, for `local` with a
+    further tasks only cut the state into smaller parts. On a cluster, a job fails that has no executor for
+    `executor_wait_ms`. `InvalidInput` is raised for another name, for `local` with a
     session, for a stopped session, and if Java or pyspark is missing.
     """
     count = None if tasks == "auto" else tasks
@@ -50,7 +53,7 @@ def engine_for(
         from .session import start, start_context, wants_connect
 
         if not wants_connect(conf or {}):
-            return _on_spark(start_context(conf or {}), count)
+            return _on_spark(start_context(conf or {}), count, executor_wait_ms)
         spark = start(conf or {})
     if is_connect(spark):
         from .connect import ConnectEngine
@@ -62,7 +65,7 @@ def engine_for(
             "run a batch on engine `spark`: the given session has been stopped",
             hint="pass a running session, or none: Tidemill then starts one",
         )
-    return _on_spark(context, count)
+    return _on_spark(context, count, executor_wait_ms)
 
 
 def has_spark() -> bool:
@@ -75,10 +78,10 @@ def is_connect(spark: Any) -> bool:
     return any(kind.__module__.startswith(_CONNECT) for kind in type(spark).__mro__)
 
 
-def _on_spark(context: Any, tasks: int | None) -> Engine:
+def _on_spark(context: Any, tasks: int | None, executor_wait_ms: int) -> Engine:
     from .spark import SparkEngine
 
-    return SparkEngine(context, tasks)
+    return SparkEngine(context, tasks, executor_wait_ms)
 
 
 def _cores() -> int:

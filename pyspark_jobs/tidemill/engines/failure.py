@@ -19,6 +19,10 @@ _DIED = ("Python worker exited unexpectedly", "Python worker faulthandler", "Exe
 _VERSIONS_DIFFER = "PYTHON_VERSION_MISMATCH"
 _VERSION = re.compile(r"\b\d+\.\d+\b")
 _INSTALL = "install it where the workers run, or ship an environment to them (`spark.archives`)"
+_UNFIT = "was given an archive of `tidemill pack`"
+_PACK = (
+    "run `tidemill pack` on a machine with the Python and the architecture of the workers, and give them that archive"
+)
 _STOPPED = "Cannot call methods on a stopped SparkContext"
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"')
 _PYTHON = "set `spark.pyspark.python` to a Python of the driver's version on the workers"
@@ -56,7 +60,9 @@ def failed(error: Exception, engine: str) -> TidemillError:
     if reported is not None:
         begin, line, trace = reported.groups(default="")
         if begin == BEGIN_IMPORT_ERROR:
-            return InvalidInput(f"run a batch on engine `{engine}`: {line}\n\n{trace}", hint=_INSTALL)
+            detail = f"\n\n{trace}" if trace else ""
+            hint = _PACK if _UNFIT in line else _INSTALL
+            return InvalidInput(f"run a batch on engine `{engine}`: {line}{detail}", hint=hint)
         return task_failed(line, trace, engine)
     if _VERSIONS_DIFFER in text:
         line = next(line for line in text.splitlines() if _VERSIONS_DIFFER in line).partition(_VERSIONS_DIFFER)[2]

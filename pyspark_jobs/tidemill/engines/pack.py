@@ -14,7 +14,6 @@ import importlib.util
 import io
 import json
 import os
-import platform
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +25,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ..errors import InvalidInput
+from .worker import MANIFEST, built_for
 
-MANIFEST = "tidemill-pack.json"
 FOLDER = "tidemill-env"
 """The name under which Spark unpacks the archive."""
 _OURS = "tidemill"
@@ -74,15 +73,10 @@ def pack(target: Path, packages: Iterable[str] = (), modules: Iterable[str] = ()
     for module in names:
         files |= _module(module)
     versions = {name: found[name].version for name in sorted(found)}
-    manifest = {"packages": versions, "modules": names, **_platform()}
+    manifest = {"packages": versions, "modules": names, **built_for()}
     files[MANIFEST] = json.dumps(manifest, indent=1, sort_keys=True).encode()
     _write(target, files)
-    return Packed(str(target.resolve()), target.stat().st_size, len(files), versions, names, **_platform())
-
-
-def _platform() -> dict[str, str]:
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return {"python": version, "machine": f"{sys.platform}-{platform.machine()}"}
+    return Packed(str(target.resolve()), target.stat().st_size, len(files), versions, names, **built_for())
 
 
 def _closure(names: Sequence[str]) -> dict[str, importlib.metadata.Distribution]:

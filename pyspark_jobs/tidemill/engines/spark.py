@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..batch.work import Work
+from ..settings import Settings
+from .executors import ExecutorWatch, count_executors
 from .failure import failed
 from .shipping import ship
 from .spark_job import collect, look_up_classes, run_spark_job
@@ -26,9 +28,12 @@ class SparkEngine:
 
     name = "spark"
 
-    def __init__(self, context: SparkContext, tasks: int | None = None) -> None:
+    def __init__(
+        self, context: SparkContext, tasks: int | None = None, executor_wait_ms: int = Settings.executor_wait
+    ) -> None:
         self._context = context
         self._tasks = tasks
+        self._executor_wait_ms = executor_wait_ms
         look_up_classes(context)
 
     @property
@@ -45,14 +50,26 @@ class SparkEngine:
         return not str(self._context.master).startswith("local")
 
     def execute(self, work: Work) -> list[bytes]:
-        """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
+        """Run the work and return all receipts. An interrupt cancels the job, then is raised.
+
+        `StoreUnavailable` is raised, and the job cancelled, if a cluster grants no executor for too long.
+        """
         if not work.ranges:
             return []
         with ship(work) as shipment:
             try:
-                return run_spark_job(self._context, lambda: collect(_planned(self._context, work, shipment)))
+                return run_spark_job(
+                    self._context, lambda: collect(_planned(self._context, work, shipment)), self._look()
+                )
             except Exception as error:
                 raise failed(error, self.name) from error
+
+    def _look(self) -> Callable[[], None]:
+        """Return what to call while a job runs. A local master needs no executors."""
+        if not self.is_remote:
+            return lambda: None
+        context = self._context
+        return ExecutorWatch(lambda: count_executors(context), str(context.master), self._executor_wait_ms).look
 
 
 def _planned(context: SparkContext, work: Work, shipment: Shipment) -> RDD[bytes]:

@@ -1,8 +1,8 @@
 """Running one Spark job so that an interrupt ends it, and so that little time is added to its work.
 
 The call runs in another thread, because PySpark's own waiting does not survive a signal: it leaves the connection to
-the JVM half-read and, in 3.5, turns the interrupt into another error. INVARIANT: when an interrupt ends
-`run_spark_job`, the job has been cancelled.
+the JVM half-read and, in 3.5, turns the interrupt into another error. INVARIANT: when an interrupt or `look`
+ends `run_spark_job`, the job has been cancelled.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CANCEL_SECONDS = 15.0
+_LOOK_SECONDS = 1.0
 _CALL_SITE = "a batch of Tidemill"
 _CLASSES = ("PythonUtils", "SimplePythonFunction", "PythonRDD", "PairwiseRDD", "PythonPartitioner")
 
 
-def run_spark_job(context: SparkContext, call: Callable[[], T]) -> T:
+def run_spark_job(context: SparkContext, call: Callable[[], T], look: Callable[[], None] = lambda: None) -> T:
     """Return what `call` returns, or raise what it raises.
 
-    The call runs with the caller's local properties and under a job tag of its own.
+    The call runs with the caller's local properties and under a job tag of its own. Meanwhile `look` is called every
+    second; if it raises, the job is cancelled.
     """
     tag = f"tidemill-{uuid.uuid4().hex}"
     scala: Any = context._jsc.sc()
@@ -42,6 +44,8 @@ def run_spark_job(context: SparkContext, call: Callable[[], T]) -> T:
     waiter = _Waiter.acquire()
     outcome = waiter.start_call(tagged)
     try:
+        while not wait([outcome], _LOOK_SECONDS).done:
+            look()
         return outcome.result()
     except BaseException:
         if not outcome.done():

@@ -8,6 +8,7 @@ range leaves unread are read for it, so that upstream tasks always run to their 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import platform
 import struct
@@ -25,6 +26,8 @@ T = TypeVar("T")
 BEGIN_TASK_ERROR = "[tidemill:task]"
 BEGIN_IMPORT_ERROR = "[tidemill:import]"
 END_ERROR = "[tidemill:end]"
+MANIFEST = "tidemill-pack.json"
+"""The file of an archive of `tidemill pack` that says what it is for."""
 
 
 class Shipment(NamedTuple):
@@ -49,22 +52,50 @@ def run_reporting(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tupl
 def open_work(pickle: bytes, paths: tuple[str, ...]) -> Work:
     """Prepare this process and return a fresh copy of the work, so that no task sees another's changes.
 
-    The error names a missing module.
+    The error names a missing module, or an archive that is not for this Python or this architecture.
     """
     from pyspark import cloudpickle
 
     _freeze_imports()
     _silence_closed_connections(sys.modules["__main__"])
     sys.path[:0] = [path for path in paths if path not in sys.path and os.path.exists(path)]
+    where = f"a worker on `{platform.node()}` with `{sys.executable}`"
+    if unfit := _unfit_archive():
+        raise RuntimeError(f"{BEGIN_IMPORT_ERROR} {where} {unfit}\n\n{END_ERROR}")
     try:
         work: Work = cloudpickle.loads(pickle)  # the driver's own bytes, of this run; nothing from storage
     except ImportError as error:
-        where = f"a worker on `{platform.node()}` with `{sys.executable}`"
         raise RuntimeError(
             f"{BEGIN_IMPORT_ERROR} {where} cannot import `{error.name}`: {error}\n"
             f"{traceback.format_exc().rstrip()}\n{END_ERROR}"
         ) from error
     return work
+
+
+def built_for() -> dict[str, str]:
+    """Return the Python and the machine for which packages of this process are built, as a manifest names them."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return {"python": version, "machine": f"{sys.platform}-{platform.machine()}"}
+
+
+def _unfit_archive() -> str:
+    """Return how the first archive of `tidemill pack` on `sys.path` does not fit this process, or an empty text.
+
+    Imports from such an archive fail in ways that do not say why.
+    """
+    ours = built_for()
+    for folder in sys.path:
+        try:
+            with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
+                manifest = json.load(file)
+            theirs = {name: str(manifest[name]) for name in ours}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if theirs != ours:
+            said = [f"Python {one['python']} on {one['machine']}" for one in (theirs, ours)]
+            return f"was given an archive of `tidemill pack` for {said[0]}, and is {said[1]}"
+        return ""
+    return ""
 
 
 def _freeze_imports() -> None:

@@ -42,6 +42,9 @@ _PLAIN = (
 )
 """Values whose text says what they are."""
 
+_EXECUTED = "<string>"
+"""The file of functions that `exec` made. From Python 3.13 on, `inspect` finds the program of `python -c` there."""
+
 
 def definitions(job: Job) -> dict[str, dict[str, str]]:
     """Return the digests of a job's `operators` and `sinks`, by name. An option with its default value does not count.
@@ -80,11 +83,11 @@ def _digest_of_text(function: Any) -> str:
 
 
 def _text(function: Any) -> bytes:
-    try:
-        return inspect.getsource(function).encode()
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        return repr(type(function)).encode() if code is None else repr(_byte_code(code)).encode()
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_filename != _EXECUTED:
+        with contextlib.suppress(OSError, TypeError):
+            return inspect.getsource(function).encode()
+    return repr(type(function)).encode() if code is None else repr(_byte_code(code)).encode()
 
 
 def _byte_code(code: CodeType) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ def engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) 
     @cache
     def start(name: str) -> Engine:
         started.add(name)
-        return engine_for(spark, name, limits.tasks, context.spark_conf)
+        return engine_for(spark, name, limits.tasks, context.spark_conf, context.settings.executor_wait)
 
     def name_of(head: Commit | None, plan: Plan) -> str:
         if engine != AUTO:

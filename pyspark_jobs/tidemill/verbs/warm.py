@@ -91,7 +91,7 @@ class Warming:
         started: list[Engine] = []
 
         def start() -> str:
-            started.append(engine_for(None, "spark", conf=self.conf))
+            started.append(engine_for(None, "spark", "auto", self.conf, self.settings.executor_wait))
             return f"PySpark {_version_of('pyspark')} started, {count_of(started[0].parallelism, 'task')} at once"
 
         yield _timed("spark", start)

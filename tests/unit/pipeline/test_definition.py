@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import logging
 import subprocess
 import sys
@@ -140,7 +141,10 @@ def test_the_source_of_a_class_counts_and_so_do_the_fields_of_an_object() -> Non
     assert made(1) == made(1) != made(2)
 
 
-def test_functions_without_source_count_by_their_byte_code() -> None:
+def test_functions_without_source_count_by_their_byte_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of Python 3.13 that was started by `python -c`, whose program has the same file name."""
+    monkeypatch.setitem(linecache.cache, "<string>", (0, None, ["import this\n"], "<string>"))
+
     def made(text: str) -> str:
         found: dict[str, Any] = {}
         exec(f"def f(key, value, state):\n    return {text}", found)  # noqa: S102

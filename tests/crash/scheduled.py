@@ -2,7 +2,7 @@
 
 Each actor is a thread that opens a `ScheduledStore` by its URI. INVARIANT: one actor runs at a time, from one store
 call to the next. Random ids come from the seed too, and an actor does the work of its pools of threads by itself. So a
-seed gives the same calls in the same order.
+seed gives the same calls in the same order. Half of the seeds play on a store that answers several requests at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tidemill.store.fault import FaultStore
 POOLS = (
     "tidemill.engines.local",
     "tidemill.sources.read_ahead",
-    "tidemill.store.at_once",
     "tidemill.upkeep.compacting",
     "tidemill.upkeep.lineage",
     "tidemill.upkeep.merging",
@@ -61,6 +60,8 @@ class Schedule:
         self._living: list[str] = []
         self._changed = threading.Condition()
         self._switch = self.chance.choice(SWITCHES)
+        self.requests_at_once = self.chance.choice((1, 4))
+        """1: as a folder. More: as S3, where calls are made at once that do not depend on each other."""
 
     def run(self, actors: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
         """Run the actors to their ends. Return what each returned or raised, by name."""
@@ -119,6 +120,10 @@ class ScheduledStore(FaultStore):
     def __init__(self, inner: Store, schedule: Schedule, key: str) -> None:
         super().__init__(inner, (), key)
         self._schedule = schedule
+
+    @property
+    def requests_at_once(self) -> int:
+        return self._schedule.requests_at_once
 
     def get(self, name: str) -> bytes:
         self._wait("get", name)
@@ -197,6 +202,51 @@ class Inline:
         pass
 
 
+class Delayed(Inline):
+    """A pool without threads that does what is submitted later: when a result is asked for, in a random order.
+
+    So each order of calls that are made at once occurs, each with the other actor's calls in between.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+        self._waiting: list[tuple[_Later, Callable[[], Any]]] = []
+
+    def submit(self, act: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        later = _Later(self)
+        self._waiting.append((later, lambda: act(*arguments)))
+        if self._chance.random() < 0.3:
+            self.do(later)
+        return later
+
+    def do(self, wanted: Future[Any] | None = None) -> None:
+        """Do what waits, until `wanted` is done; None: all of it."""
+        while self._waiting and (wanted is None or not wanted.done()):
+            later, act = self._waiting.pop(self._chance.randrange(len(self._waiting)))
+            try:
+                later.set_result(act())
+            except Exception as error:  # noqa: BLE001
+                later.set_exception(error)
+
+    def __exit__(self, *_: object) -> None:
+        self.do()
+
+
+class _Later(Future[Any]):
+    def __init__(self, pool: Delayed) -> None:
+        super().__init__()
+        self._pool = pool
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._pool.do(self)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._pool.do(self)
+        return super().exception(timeout)
+
+
 @contextmanager
 def determined(chance: random.Random) -> Iterator[None]:
     """Make ids from `chance`, and no threads, as long as the block lasts."""
@@ -204,4 +254,5 @@ def determined(chance: random.Random) -> Iterator[None]:
         patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=chance.getrandbits(128), version=4))
         for module in POOLS:
             patch.setattr(f"{module}.ThreadPoolExecutor", Inline)
+        patch.setattr("tidemill.store.at_once.ThreadPoolExecutor", lambda *_: Delayed(chance))
         yield

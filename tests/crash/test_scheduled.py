@@ -229,13 +229,14 @@ def check(world: Users, is_settled: bool) -> None:
     for sink in ("users", "by-n"):
         kept = [row for row in head.rows[sink] if row[0] >= floor and row[0] >= forgotten_at(log)]
         assert emitted(r, sink, kept_from=forgotten_at(log)) == sorted(kept), sink
-    check_branches(r, model)
+    elsewhere = check_branches(r, model)
     if is_settled:
         assert {name for name in head.done if name not in back} == {f"{number:04d}.json" for number in range(FILES)}
         assert not head.waiting
         assert set(r.status().waiting_files.values()) == {0}
         since = [one for one in log if one.version >= forgotten_at(log)]
-        if not any(FORGOTTEN in (world.inbox / name).read_text() for one in since for name in {*one.files} - back):
+        came_back = any(FORGOTTEN in (world.inbox / name).read_text() for one in since for name in {*one.files} - back)
+        if not came_back and not elsewhere:  # a run of a branch that began before `forget` may bring the key back
             assert r.verify(forgotten=True).problems == []
         assert published(world) == {sink: sorted(map(repr, rows)) for sink, rows in head.rows.items()}
 
@@ -247,8 +248,12 @@ def branch(r: tm.Repository, at: int | None, runs: bool) -> None:
         tm.Repository(on_branch(r.context, "fix")).run(engine="local", tasks=1, max_batches=1)
 
 
-def check_branches(r: tm.Repository, model: list[Version]) -> None:
-    """A branch has the version from which it starts, whatever became of it, and its own ones."""
+def check_branches(r: tm.Repository, model: list[Version]) -> set[str]:
+    """A branch has the version from which it starts, whatever became of it, and its own ones.
+
+    Returns the files that branches read themselves.
+    """
+    found: set[str] = set()
     for one in r.branches()[1:]:
         b = tm.Repository(on_branch(r.context, one.name))
         start = model[one.fork_version + 1]
@@ -257,6 +262,8 @@ def check_branches(r: tm.Repository, model: list[Version]) -> None:
                 if commit.branch == one.id else ())]  # fmt: skip
         assert len(read) == len(set(read)) and not set(read) & start.done
         assert b.verify(deep=True).problems == []
+        found.update(read)
+    return found
 
 
 def happened(r: tm.Repository) -> Iterator[Happened]:

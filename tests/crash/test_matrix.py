@@ -2,7 +2,8 @@
 
 After recovery state, outputs, ledger and published files equal those of an undisturbed run. The root and the sink's
 folder are in one fault store, so that publishing is in the matrix too. Maps and output files of a task are stored at
-once, so a number may be another of these writes in another run.
+once, so a number may be another of these writes in another run. The same runs on a store that answers several requests
+at once, where an exhaustive run tries all writes too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests.exhaustive import some
 from tidemill.sinks import files as publishing
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
@@ -84,14 +86,20 @@ def fresh():
     return open_store(f"memory://{uuid.uuid4().hex}")
 
 
+class AsOnS3(FaultStore):
+    """A store that answers several requests at once, so that a run makes them side by side."""
+
+    requests_at_once = 4
+
+
 def next_process(store, inner):
     """The same place, as a process sees it that starts after the one of `store` died."""
-    return FaultStore(inner, key=store.key)
+    return type(store)(inner, key=store.key)
 
 
-def writes_of_an_undisturbed_run(folder, monkeypatch):
+def writes_of_an_undisturbed_run(folder, monkeypatch, kind):
     inner = fresh()
-    store = FaultStore(inner)
+    store = kind(inner)
     drain(folder, store, monkeypatch)
     return store.writes, seen(folder, next_process(store, inner), monkeypatch)
 
@@ -99,16 +107,18 @@ def writes_of_an_undisturbed_run(folder, monkeypatch):
 EFFECTS = ("before", "after", "torn", "lost", "refused", "late")
 
 
+@pytest.mark.parametrize("kind", [FaultStore, AsOnS3])
 @pytest.mark.parametrize("effect", EFFECTS)
-def test_recovery_equals_an_undisturbed_run_for_every_write(folder, monkeypatch, effect):
-    writes, expected = writes_of_an_undisturbed_run(folder, monkeypatch)
+def test_recovery_equals_an_undisturbed_run_for_every_write(folder, monkeypatch, effect, kind):
+    writes, expected = writes_of_an_undisturbed_run(folder, monkeypatch, kind)
     verbs = {write.verb for write in writes}
     assert {"put", "create", "put_hint"} <= verbs and len(writes) > 25
     assert expected["version"] == BATCHES - 1 and len(expected["published"]) > BATCHES
     failed = 0
-    for at in range(1, len(writes) + 1):
+    tried = range(1, len(writes) + 1) if kind is FaultStore else some(range(1, len(writes) + 1), 8)
+    for at in tried:
         inner = fresh()
-        store = FaultStore(inner, [Fault(at, effect)])
+        store = kind(inner, [Fault(at, effect)])
         try:
             drain(folder, store, monkeypatch)
         except (Crash, tm.StoreUnavailable):
@@ -117,4 +127,4 @@ def test_recovery_equals_an_undisturbed_run_for_every_write(folder, monkeypatch,
         for part, value in expected.items():
             assert found[part] == value, f"{part} differs after `{effect}` at write {at}: {writes[at - 1]}"
     if effect in ("before", "after"):
-        assert failed == len(writes)
+        assert failed == len(tried)

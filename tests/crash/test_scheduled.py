@@ -89,8 +89,7 @@ ACTORS: dict[str, Actor] = {
     "sweep": lambda r, chance: r.sweep(engine="local", tasks=1, batch_time=SWEEP_MS),
     "maintain": lambda r, chance: r.maintain(keep_versions=chance.choice([1, 1, 2])),
     "rewind": lambda r, chance: r.rewind(chance.randrange(-1, BEGUN - 1), "a test"),
-    "forget": lambda r, chance: r.forget("users", [FORGOTTEN], "a test", {"users": "user"}, drop_refs=True,
-                                         missing_ok=True),
+    "forget": lambda r, chance: forget(r),
     "skip": lambda r, chance: r.skip(f"{chance.choice([BEGUN, BEGUN, FILES - 1]):04d}.json", "a test"),
     "publish": lambda r, chance: r.publish(chance.choice([0, None])),
     "compact": lambda r, chance: r.maintain(compact_sinks=True, sink_file_size=chance.choice(["1 MiB", "3 KiB"])),
@@ -229,16 +228,24 @@ def check(world: Users, is_settled: bool) -> None:
     for sink in ("users", "by-n"):
         kept = [row for row in head.rows[sink] if row[0] >= floor and row[0] >= forgotten_at(log)]
         assert emitted(r, sink, kept_from=forgotten_at(log)) == sorted(kept), sink
-    elsewhere = check_branches(r, model)
+    check_branches(r, model)
     if is_settled:
         assert {name for name in head.done if name not in back} == {f"{number:04d}.json" for number in range(FILES)}
         assert not head.waiting
         assert set(r.status().waiting_files.values()) == {0}
         since = [one for one in log if one.version >= forgotten_at(log)]
         came_back = any(FORGOTTEN in (world.inbox / name).read_text() for one in since for name in {*one.files} - back)
-        if not came_back and not elsewhere:  # a run of a branch that began before `forget` may bring the key back
-            assert r.verify(forgotten=True).problems == []
         assert published(world) == {sink: sorted(map(repr, rows)) for sink, rows in head.rows.items()}
+        if not came_back:
+            problems = r.verify(forgotten=True).problems
+            if problems and all("/fix-" in one.object for one in problems):
+                forget(r)  # a run of the branch began before the first `forget`, which dropped the branch meanwhile
+                problems = r.verify(forgotten=True).problems
+            assert problems == []
+
+
+def forget(r: tm.Repository) -> Any:
+    return r.forget("users", [FORGOTTEN], "a test", {"users": "user"}, drop_refs=True, missing_ok=True)
 
 
 def branch(r: tm.Repository, at: int | None, runs: bool) -> None:
@@ -248,12 +255,8 @@ def branch(r: tm.Repository, at: int | None, runs: bool) -> None:
         tm.Repository(on_branch(r.context, "fix")).run(engine="local", tasks=1, max_batches=1)
 
 
-def check_branches(r: tm.Repository, model: list[Version]) -> set[str]:
-    """A branch has the version from which it starts, whatever became of it, and its own ones.
-
-    Returns the files that branches read themselves.
-    """
-    found: set[str] = set()
+def check_branches(r: tm.Repository, model: list[Version]) -> None:
+    """A branch has the version from which it starts, whatever became of it, and its own ones."""
     for one in r.branches()[1:]:
         b = tm.Repository(on_branch(r.context, one.name))
         start = model[one.fork_version + 1]
@@ -262,8 +265,6 @@ def check_branches(r: tm.Repository, model: list[Version]) -> set[str]:
                 if commit.branch == one.id else ())]  # fmt: skip
         assert len(read) == len(set(read)) and not set(read) & start.done
         assert b.verify(deep=True).problems == []
-        found.update(read)
-    return found
 
 
 def happened(r: tm.Repository) -> Iterator[Happened]:

@@ -86,7 +86,7 @@ def test_a_backlog_counts_and_a_drain_stays_with_spark(tmp_path: Path, monkeypat
     assert started.names == ["spark", "local"]
 
 
-def test_a_drain_escalates_when_more_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_run_escalates_when_more_has_arrived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "in", 100)
     started = Started(monkeypatch)
     r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 25})

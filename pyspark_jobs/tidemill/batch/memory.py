@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import sys
 import threading
+import weakref
 from types import TracebackType
 
 _STATUS = "/proc/self/status"
@@ -33,13 +34,15 @@ class PeakMemory:
     """Watches the memory of this process inside a `with` block; `bytes` is the greatest value that it saw.
 
     It looks at the start, at the end, when asked, and every 20 ms in between. With several tasks in one process each
-    sees the memory of all.
+    sees the memory of all. INVARIANT: the thread that looks does not keep this object, and ends with it, because an
+    interrupt can come between its start and the block.
     """
 
     def __init__(self) -> None:
         self.bytes = 0
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="tidemill-memory", daemon=True)
+        what = (self._ended, weakref.ref(self))
+        self._thread = threading.Thread(target=_watch, args=what, name="tidemill-memory", daemon=True)
 
     def look(self) -> int:
         """Look now, and return the greatest value so far."""
@@ -56,6 +59,11 @@ class PeakMemory:
         self._thread.join()
         self.look()
 
-    def _watch(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            self.look()
+
+def _watch(ended: threading.Event, watching: weakref.ref[PeakMemory]) -> None:
+    while not ended.wait(_EVERY_S):
+        memory = watching()
+        if memory is None:
+            return
+        memory.look()
+        del memory  # or this thread would keep it while it waits

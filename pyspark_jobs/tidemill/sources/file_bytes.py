@@ -114,7 +114,7 @@ class Content:
             if codec is None or self._size == 0:
                 yield file
             else:
-                with pa.CompressedInputStream(pa.PythonFile(file), codec) as stream:
+                with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), codec) as stream:
                     yield stream
 
 

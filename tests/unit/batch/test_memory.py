@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import threading
 import time
@@ -56,4 +57,26 @@ def test_a_system_without_proc_reports_the_greatest_resident_size(monkeypatch: p
 def test_no_thread_outlives_the_block() -> None:
     with pytest.raises(KeyError), PeakMemory():
         raise KeyError
-    assert "tidemill-memory" not in [thread.name for thread in threading.enumerate()]
+    assert not _watchers()
+
+
+def test_no_thread_outlives_an_interrupt_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt), PeakMemory():
+            pass
+    deadline = time.monotonic() + 10
+    while (left := _watchers()) and time.monotonic() < deadline:
+        gc.collect()  # the traceback may keep the object
+        time.sleep(0.01)
+    assert not left
+
+
+def _watchers() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "tidemill-memory"]

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -134,6 +135,17 @@ def test_a_local_folder_named_s3_ignores_options_of_s3(tmp_path: Path, monkeypat
 def test_folder_options_apply_to_s3_only(path: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert folder_store(path, {"region_name": "nowhere"}).uri == uri.format(here=tmp_path)
+
+
+@pytest.mark.parametrize(("ending", "codec"), [("gz", "gzip"), ("zst", "zstd")])
+@pytest.mark.parametrize("whole_bytes", [file_bytes.WHOLE_BYTES, 0])
+def test_compressed_files_of_a_remote_store_are_read(
+    ending: str, codec: str, whole_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_bytes, "WHOLE_BYTES", whole_bytes)
+    folder = f"memory://compressed-{ending}-{whole_bytes}"
+    open_store(folder).put(f"a.csv.{ending}", pa.compress(b"x\ny\n", codec=codec, asbytes=True))
+    assert values(blocks(one_column(folder))) == [("x",), ("y",)]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])

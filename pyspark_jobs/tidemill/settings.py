@@ -119,6 +119,7 @@ _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows"}
 _TEXTS = {"disk_cache_folder", "shared_folders"}
 _LIMITS = {"fail_if_late", "fail_if_quarantined"}
+_LEAST = {"task_memory_bytes": 64 * 1024}  # so that `512`, meant as MiB, does not cut a batch into thousands of ranges
 _DURATIONS = {"batch_time_tolerance", "executor_wait"}
 
 
@@ -177,7 +178,7 @@ def _number(name: str, value: Any, place: str) -> int:
 
 
 def _check_least(name: str, number: int, place: str) -> None:
-    least = 0 if name in {"cache_bytes", "disk_cache_bytes", *_DURATIONS} else 1
+    least = 0 if name in {"cache_bytes", "disk_cache_bytes", *_DURATIONS} else _LEAST.get(name, 1)
     if number < least:
         raise InvalidInput(f"setting `tidemill.{name}`{place} is {number}, expected at least {least}")
 

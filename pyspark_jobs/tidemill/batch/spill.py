@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -89,6 +90,6 @@ class _SpillFile:
 
 
 def _folder_of_spark() -> str | None:
-    """Return the first of the local folders that Spark names to its workers; None if no worker of Spark runs this."""
-    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return folder if folder and os.path.isdir(folder) else None
+    """Return the local folder of Spark's worker with the most free space; None if no worker of Spark runs this."""
+    folders = [one for one in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if one and os.path.isdir(one)]
+    return max(folders, key=lambda one: shutil.disk_usage(one).free, default=None)

@@ -30,6 +30,8 @@ _INPUT_ROW_BYTES = 192
 """A row of input with a new key: waiting, grouped, as changed state, and encoded."""
 _TEXT_OF_ROW = 16
 """Bytes of text in a row of input, if no earlier batch says how many there are. Few, because short rows need most."""
+_MOST_RANGES = 4096
+"""More ranges cost more than the memory that they save: each is a task and an object or two."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def least_ranges(job: Job, settings: Settings, head: Commit | None, plan: Plan) 
     state = rows * _STATE_ROW_BYTES + state_bytes(job, head) * _STORED_FACTOR
     needed = _COPIES * (state + read_bytes(plan)) + _rows_of(plan, head) * _INPUT_ROW_BYTES
     ranges = -(-needed // settings.task_memory_bytes)
-    return 1 << (ranges - 1).bit_length() if ranges > 1 else 1
+    return min(_MOST_RANGES, 1 << (ranges - 1).bit_length()) if ranges > 1 else 1
 
 
 def _rows_of(plan: Plan, head: Commit | None) -> int:

@@ -129,13 +129,15 @@ class Log:
         if newest is None:
             self._refuse_lost_commits()
             return None if self._fork is None else self._fork_commit(self._fork)
-        if self._newest is None or self._newest.version != newest:
-            before, found = self._newest, self._commit(newest)
-            if before is not None and before.version + 1 == newest:
-                self._check_parent(found, before.as_parent)
-                self._confirmed = newest
-            self._newest = found
-        return self._newest
+        before = self._newest
+        if before is not None and before.version == newest:
+            return before
+        found = self._commit(newest)
+        if before is not None and before.version + 1 == newest:
+            self._check_parent(found, before.as_parent)
+            self._confirmed = newest
+        self._newest = found
+        return found
 
     def look(self) -> Looked:
         """Ask side by side for a newer commit, and for the plan after the one that this process knows.

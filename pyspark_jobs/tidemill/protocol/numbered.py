@@ -101,17 +101,21 @@ class Numbered:
         The first search starts at the hint, later ones at the newest record seen. It costs two requests with a good
         hint, and one later. Without a hint all names are listed.
         """
-        if self._newest is not None:
-            self._newest = self._probe_up(self._newest)
-            return self._newest
+        if (known := self._newest) is not None:
+            return self._saw(self._probe_up(known))
         hinted = -1 if self._hint_name is None else hint.read(self._store, self._hint_name)
         if hinted < self._first or self._store.lists_after:
-            self._newest = self._listed(hinted)
-        else:
-            if not self.exists(hinted):
-                raise self.lost(hinted, f"the hint `{self._hint_name}` names it")
-            self._newest = self._probe_up(hinted)
-        return self._newest
+            found = self._listed(hinted)
+            return found if found is None else self._saw(found)
+        if not self.exists(hinted):
+            raise self.lost(hinted, f"the hint `{self._hint_name}` names it")
+        return self._saw(self._probe_up(hinted))
+
+    def _saw(self, number: int) -> int:
+        """Remember the record, unless another thread has seen a newer one; return its number."""
+        if self._newest is None or self._newest < number:
+            self._newest = number
+        return number
 
     def is_empty(self) -> bool:
         """Whether the store lists no record at all. It costs one request."""
@@ -119,8 +123,7 @@ class Numbered:
 
     def reached(self, number: int) -> None:
         """Take note that the record with this number exists, and write the hint if it is due."""
-        if self._newest is None or self._newest < number:
-            self._newest = number
+        self._saw(number)
         if self._hint_name is not None and (number % self._hint_every == 0 or not self._store.lists_after):
             hint.write(self._store, self._hint_name, number)
 

@@ -58,6 +58,7 @@ def test_auto_uses_the_key_ranges_that_operators_ask_for() -> None:
         (0, 0, 146 * MIB, 1),  # 192 bytes for each row of 16 bytes, and its text twice, are 14 times its text
         (0, 0, 147 * MIB, 2),
         (1_000 * MIB, 9_000 * MIB, 0, 128),
+        (1 << 40, 1 << 40, 0, 4096),
     ],
 )
 def test_a_batch_is_cut_so_that_a_task_has_the_memory_for_its_range(tmp_path, rows, stored, read, ranges) -> None:

@@ -1,6 +1,6 @@
-"""How much memory this process has of its own, and the greatest value while a task ran.
+"""The private memory of this process, and the greatest value while a task ran.
 
-Own memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk or
+Private memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk or
 of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident size of the process takes its place.
 """
 
@@ -17,7 +17,7 @@ _OWN = (b"RssAnon:", b"RssShmem:")
 
 
 def own_bytes() -> int:
-    """Return the memory that this process has of its own, in bytes."""
+    """Return the private memory of this process, in bytes."""
     try:
         with open(_STATUS, "rb") as status:
             found = [int(line.split()[1]) for line in status if line.startswith(_OWN)]
@@ -30,7 +30,7 @@ def own_bytes() -> int:
 
 
 class PeakMemory:
-    """Watches the memory of this process inside a `with` block; `bytes` is the greatest value that it saw.
+    """Watches the private memory of this process inside a `with` block; `bytes` is the greatest value that it saw.
 
     It looks at the start, at the end, when asked, and every 20 ms in between. With several tasks in one process each
     sees the memory of all.

@@ -41,7 +41,7 @@ class Cut:
     ranges: int | None = None
     """The number of key ranges that operators ask for."""
     least: int = 1
-    """The number of key ranges from which a task has enough memory for its own."""
+    """The least number of key ranges with which each range fits into a task's memory."""
 
 
 def task_count(plan: Plan, engine: Engine, tasks: TaskCount, cut: Cut) -> int:

@@ -1,4 +1,4 @@
-"""Notices that a cluster grants no executor, for which Spark itself would wait for ever.
+"""Detects that a cluster grants no executor. Spark itself would wait for ever.
 
 A master accepts an application also if it has no workers, or if other applications hold all cores. INVARIANT: looking
 changes nothing; a job is only cancelled because `look` raises.

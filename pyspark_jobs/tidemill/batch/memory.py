@@ -1,7 +1,7 @@
 """The private memory of this process, and the greatest value while a task ran.
 
-Private memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk or
-of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident size of the process takes its place.
+Private memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk
+or of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident size of the process takes its place.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from types import TracebackType
 
 _STATUS = "/proc/self/status"
 _EVERY_S = 0.02
-_OWN = (b"RssAnon:", b"RssShmem:")
+_PRIVATE = (b"RssAnon:", b"RssShmem:")
 
 
-def own_bytes() -> int:
+def private_bytes() -> int:
     """Return the private memory of this process, in bytes."""
     try:
         with open(_STATUS, "rb") as status:
-            found = [int(line.split()[1]) for line in status if line.startswith(_OWN)]
+            found = [int(line.split()[1]) for line in status if line.startswith(_PRIVATE)]
     except OSError:
         found = []
     if found:
@@ -43,7 +43,7 @@ class PeakMemory:
 
     def look(self) -> int:
         """Look now, and return the greatest value so far."""
-        self.bytes = max(self.bytes, own_bytes())
+        self.bytes = max(self.bytes, private_bytes())
         return self.bytes
 
     def __enter__(self) -> PeakMemory:

@@ -61,7 +61,8 @@ def task_count(plan: Plan, engine: Engine, tasks: TaskCount, cut: Cut) -> int:
 
 def scatter_count(engine: Engine, tasks: int, cut: Cut) -> int:
     """Return how many tasks read the input. More key ranges than run at once, for memory, need no more readers."""
-    return engine.parallelism if tasks == cut.least > engine.parallelism else tasks
+    is_cut_for_memory = tasks == cut.least and tasks > engine.parallelism
+    return engine.parallelism if is_cut_for_memory else tasks
 
 
 def cut_of(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> Cut:

@@ -50,7 +50,7 @@ class ExecutorWatch:
         if self._limit_s and waited >= self._limit_s:
             cluster = f"the cluster at `{self._master}`"
             raise StoreUnavailable(
-                f"run a batch on engine `spark`: {cluster} granted no executor within {waited:.0f} s",
+                f"run a batch on engine `spark`: {cluster} has granted no executor for {waited:.0f} s",
                 hint="look at the cluster's page: start workers, or free cores and memory that other applications "
                 "hold; `tidemill.executor_wait` sets how long to wait",
             )

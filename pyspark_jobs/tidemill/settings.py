@@ -49,8 +49,8 @@ class Settings:
     """State up to which engine `auto` runs a batch in this process."""
     task_memory_bytes: int = 2 * 1024**3
     """Memory that a task should use for state and rows. If `tasks` is "auto", a batch whose state and rows need more is
-    cut into more key ranges than the engine runs at once, and rows that wait for a task beyond a fourth of it wait in a
-    file. It is an aim, not a limit: the rows of one key stay together."""
+    cut into more key ranges than the engine runs at once, and waiting rows beyond a fourth of that are kept in a
+    temporary file. It is an aim, not a limit: the rows of one key stay together."""
     cache_bytes: int = 1024**3
     """Memory that each process may use for its cache of opened segments; 0 turns the cache off."""
     disk_cache_bytes: int = 10 * 1024**3

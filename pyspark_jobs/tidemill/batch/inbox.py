@@ -136,7 +136,7 @@ class Inbox:
 
     @property
     def peak_memory_bytes(self) -> int:
-        """The most memory that a process of a sender had of its own."""
+        """The greatest private memory of the senders' processes."""
         return max((header.observed.peak_memory_bytes for header in self.headers), default=0)
 
     @property

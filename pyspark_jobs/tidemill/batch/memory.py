@@ -1,7 +1,7 @@
-"""How much memory this process has of its own, and the greatest value while a task ran.
+"""The private memory of this process, and the greatest value while a task ran.
 
-Own memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk or
-of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident size of the process takes its place.
+Private memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk
+or of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident size of the process takes its place.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from types import TracebackType
 
 _STATUS = "/proc/self/status"
 _EVERY_S = 0.02
-_OWN = (b"RssAnon:", b"RssShmem:")
+_PRIVATE = (b"RssAnon:", b"RssShmem:")
 
 
-def own_bytes() -> int:
-    """Return the memory that this process has of its own, in bytes."""
+def private_bytes() -> int:
+    """Return the private memory of this process, in bytes."""
     try:
         with open(_STATUS, "rb") as status:
-            found = [int(line.split()[1]) for line in status if line.startswith(_OWN)]
+            found = [int(line.split()[1]) for line in status if line.startswith(_PRIVATE)]
     except OSError:
         found = []
     if found:
@@ -31,7 +31,7 @@ def own_bytes() -> int:
 
 
 class PeakMemory:
-    """Watches the memory of this process inside a `with` block; `bytes` is the greatest value that it saw.
+    """Watches the private memory of this process inside a `with` block; `bytes` is the greatest value that it saw.
 
     It looks at the start, at the end, when asked, and every 20 ms in between. With several tasks in one process each
     sees the memory of all. INVARIANT: the thread that looks does not keep this object, and ends with it, because an
@@ -46,7 +46,7 @@ class PeakMemory:
 
     def look(self) -> int:
         """Look now, and return the greatest value so far."""
-        self.bytes = max(self.bytes, own_bytes())
+        self.bytes = max(self.bytes, private_bytes())
         return self.bytes
 
     def __enter__(self) -> PeakMemory:

@@ -56,34 +56,34 @@ class OutputFiles:
 
         A file is encoded in this thread while the ones before it may still be on their way.
         """
-        for name, file in side_by_side(store, self._files(store, stem)):
-            self._stored[name].append(file)
+        for output, file in side_by_side(store, self._uploads(store, stem)):
+            self._stored[output].append(file)
 
-    def _files(self, store: Store, stem: str) -> Iterator[Callable[[], tuple[str, OutputFile]]]:
+    def _uploads(self, store: Store, stem: str) -> Iterator[Callable[[], tuple[str, OutputFile]]]:
         """Yield the calls that each store a file and return it with the name of its output."""
-        for name, pass_number in sorted(self._rows):
-            table = self._numbered(self._rows.pop((name, pass_number)), pass_number)
-            sink = self._batch.job.outputs[name].sink or KEPT
+        for output, pass_number in sorted(self._rows):
+            table = self._numbered(self._rows.pop((output, pass_number)), pass_number)
+            sink = self._batch.job.outputs[output].sink or KEPT
             for part, encoded in enumerate(sink.encode(table)):
-                path = names.output(name, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
-                yield partial(self._store, store, name, path, encoded, (pass_number, part))
+                yield partial(self._upload, store, stem, output, pass_number, part, encoded)
 
-    def _store(
-        self, store: Store, name: str, path: str, encoded: Encoded, place: tuple[int, int]
+    def _upload(
+        self, store: Store, stem: str, output: str, pass_number: int, part: int, encoded: Encoded
     ) -> tuple[str, OutputFile]:
+        name = names.output(output, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
         file = OutputFile(
-            name=path,
+            name=name,
             checksum=digest(encoded.data),
             size=len(encoded.data),
             rows=encoded.rows,
-            pass_number=place[0],
+            pass_number=pass_number,
             lo=self._lo,
-            part=place[1],
+            part=part,
             suffix=encoded.suffix,
             extension=encoded.extension,
-            etag=store.put(path, encoded.data) or "",
+            etag=store.put(name, encoded.data) or "",
         )
-        return name, file
+        return output, file
 
     def _numbered(self, added: list[tuple[pa.RecordBatch, pa.Array]], pass_number: int) -> pa.Table:
         """Return the rows in canonical order, with `_batch_id` and `_seq`."""

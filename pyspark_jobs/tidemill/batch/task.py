@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..errors import InvalidInput, TidemillError
 from . import apply, scatter, wire
 from .batch import Batch
-from .memory import own_bytes
+from .memory import private_bytes
 from .work import Item
 
 
@@ -65,7 +65,7 @@ class BatchWork:
         reason = f" ({error})" if str(error) else ""
         aim = self.batch.settings.task_memory_bytes
         return InvalidInput(
-            f"run {what} of a batch: out of memory{reason}; the process has {own_bytes() >> 20:,} MiB, "
+            f"run {what} of a batch: out of memory{reason}; the process has {private_bytes() >> 20:,} MiB, "
             f"`tidemill.task_memory_bytes` is {aim >> 20:,} MiB",
             hint="lower `tidemill.task_memory_bytes`, so that the batch is cut into more key ranges, or raise the "
             "limit of the process (`spark.executor.pyspark.memory`, `ulimit -v`). The rows of one key stay "

@@ -91,7 +91,7 @@ class Observed:
     late_examples: list[LateRow] = field(default_factory=list)
     """The first late rows of the task."""
     peak_memory_bytes: int = 0
-    """The most memory that the process of the task had of its own meanwhile, or of one of the level before."""
+    """The greatest private memory of this task's process, or of a process of an earlier level."""
 
 
 @dataclass(frozen=True)

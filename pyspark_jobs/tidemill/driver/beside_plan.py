@@ -47,7 +47,10 @@ def create_plan(context: Context, plan: Plan, engine: Engine) -> Created:
 
 
 def _early_reads(context: Context, plan: Plan, engine: Engine) -> dict[tuple[str, str], Callable[[], Early | None]]:
-    """Return what reads the files of a plan, by source and path. Nothing, unless few small files are read in here."""
+    """Return the calls that read the files of a plan, by source and path.
+
+    Empty unless this process reads the files, and they are few and small.
+    """
     store, options = context.store, dict(context.storage_options.get("source") or {})
     if (
         engine.name != "local"

@@ -93,7 +93,7 @@ class Drained:
 
 
 def _listing_if_possible(context: Context) -> planning.Listing | None:
-    """List the sources, or return None after an error, which comes again when the listing is needed."""
+    """List the sources, or return None on an error; the same error is raised when the listing is needed."""
     try:
         return planning.listing(context)
     except TidemillError:

@@ -71,7 +71,7 @@ def publish_new(context: Context, commit: Commit) -> int:
 
 
 def look_for_records(context: Context, head: Commit) -> None:
-    """Ask side by side whether the newest version is published, so that `repair` finds that known.
+    """Ask side by side whether the newest version is published, so that `repair` need not ask.
 
     An error is left to `repair`.
     """
@@ -360,7 +360,10 @@ def _record(context: Context, work: Work) -> Published | None:
 
 
 def _is_recorded(context: Context, work: Work) -> bool:
-    """Whether a version is published in a sink. The last version of a sink is asked for until it was seen once."""
+    """Whether a version is published in a sink.
+
+    Once the newest version of a sink was seen to be recorded, the store is not asked again.
+    """
     commit = work.commit
     if context.published_seen.get(work.name) == commit.checksum:
         return True

@@ -43,7 +43,7 @@ class Cut:
     ranges: int | None = None
     """The number of key ranges that operators ask for."""
     least: int = 1
-    """The number of key ranges from which a task has enough memory for its own."""
+    """The least number of key ranges with which each range fits into a task's memory."""
 
 
 def task_count(plan: Plan, engine: Engine, tasks: TaskCount, cut: Cut) -> int:
@@ -63,7 +63,8 @@ def task_count(plan: Plan, engine: Engine, tasks: TaskCount, cut: Cut) -> int:
 
 def scatter_count(engine: Engine, tasks: int, cut: Cut) -> int:
     """Return how many tasks read the input. More key ranges than run at once, for memory, need no more readers."""
-    return engine.parallelism if tasks == cut.least > engine.parallelism else tasks
+    is_cut_for_memory = tasks == cut.least and tasks > engine.parallelism
+    return engine.parallelism if is_cut_for_memory else tasks
 
 
 def cut_of(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> Cut:

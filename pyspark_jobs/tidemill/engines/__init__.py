@@ -33,9 +33,9 @@ def engine_for(
 
     Spark runs on the session `spark`, or on a new session with the settings `conf`. A session of Spark Connect gives
     the Connect engine. `tasks="auto"` runs as many tasks at once as there are cores. `local` never runs more at once;
-    further tasks only cut the state into smaller parts. On a cluster, a job fails that has no executor for
-    `executor_wait_ms`. `InvalidInput` is raised for another name, for `local` with a
-    session, for a stopped session, and if Java or pyspark is missing.
+    further tasks only cut the state into smaller parts. On a cluster, a job fails if it has no executor for
+    `executor_wait_ms`. `InvalidInput` is raised for another name, for `local` with a session, for a stopped session,
+    and if Java or pyspark is missing.
     """
     count = None if tasks == "auto" else tasks
     if name not in ENGINES:

@@ -1,4 +1,4 @@
-"""Notices that a cluster grants no executor, for which Spark itself would wait for ever.
+"""Detects that a cluster grants no executor. Spark itself would wait for ever.
 
 A master accepts an application also if it has no workers, or if other applications hold all cores. INVARIANT: looking
 changes nothing; a job is only cancelled because `look` raises.
@@ -50,7 +50,7 @@ class ExecutorWatch:
         if self._limit_s and waited >= self._limit_s:
             cluster = f"the cluster at `{self._master}`"
             raise StoreUnavailable(
-                f"run a batch on engine `spark`: {cluster} granted no executor within {waited:.0f} s",
+                f"run a batch on engine `spark`: {cluster} has granted no executor for {waited:.0f} s",
                 hint="look at the cluster's page: start workers, or free cores and memory that other applications "
                 "hold; `tidemill.executor_wait` sets how long to wait",
             )

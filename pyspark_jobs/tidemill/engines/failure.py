@@ -11,15 +11,14 @@ import os
 import re
 
 from ..errors import InternalError, InvalidInput, StoreUnavailable, TidemillError
-from .worker import BEGIN_IMPORT_ERROR, BEGIN_TASK_ERROR, END_ERROR
+from .worker import BEGIN_ARCHIVE_ERROR, BEGIN_IMPORT_ERROR, BEGIN_TASK_ERROR, END_ERROR
 
-_BEGIN, _END = f"({re.escape(BEGIN_TASK_ERROR)}|{re.escape(BEGIN_IMPORT_ERROR)})", re.escape(END_ERROR)
-_REPORTED = re.compile(rf"{_BEGIN} (.*?)(?:\n(.*?))?(?:\n{_END}|\Z)", re.DOTALL)
+_BEGIN = "|".join(re.escape(mark) for mark in (BEGIN_TASK_ERROR, BEGIN_IMPORT_ERROR, BEGIN_ARCHIVE_ERROR))
+_REPORTED = re.compile(rf"({_BEGIN}) (.*?)(?:\n(.*?))?(?:\n{re.escape(END_ERROR)}|\Z)", re.DOTALL)
 _DIED = ("Python worker exited unexpectedly", "Python worker faulthandler", "ExecutorLostFailure")
 _VERSIONS_DIFFER = "PYTHON_VERSION_MISMATCH"
 _VERSION = re.compile(r"\b\d+\.\d+\b")
 _INSTALL = "install it where the workers run, or ship an environment to them (`spark.archives`)"
-_UNFIT = "was given an archive of `tidemill pack`"
 _PACK = (
     "run `tidemill pack` on a machine with the Python and the architecture of the workers, and give them that archive"
 )
@@ -59,9 +58,9 @@ def failed(error: Exception, engine: str) -> TidemillError:
     reported = _REPORTED.search(text)
     if reported is not None:
         begin, line, trace = reported.groups(default="")
-        if begin == BEGIN_IMPORT_ERROR:
+        if begin != BEGIN_TASK_ERROR:
             detail = f"\n\n{trace}" if trace else ""
-            hint = _PACK if _UNFIT in line else _INSTALL
+            hint = _PACK if begin == BEGIN_ARCHIVE_ERROR else _INSTALL
             return InvalidInput(f"run a batch on engine `{engine}`: {line}{detail}", hint=hint)
         return task_failed(line, trace, engine)
     if _VERSIONS_DIFFER in text:
@@ -83,9 +82,8 @@ def failed(error: Exception, engine: str) -> TidemillError:
         return StoreUnavailable(
             f"run a batch on engine `{engine}`: Spark could not write to its local folders: {_FULL}", hint=_FULL_HINT
         )
-    if (limit := _out_of_memory(text)) is not None:
-        what, hint = limit
-        return InvalidInput(f"run a batch on engine `{engine}`: {what}", hint=hint)
+    if (out_of_memory := _out_of_memory(text, engine)) is not None:
+        return out_of_memory
     if any(sign in text for sign in _DIED):
         what = "a worker process ended during a task"
         return InternalError(f"run a batch on engine `{engine}`: {what}; {_KILLED}", hint=_DIED_HINT)
@@ -93,15 +91,24 @@ def failed(error: Exception, engine: str) -> TidemillError:
     return InternalError(f"run a batch on engine `{engine}`: {type(error).__name__}: {line}\n\n{text}")
 
 
-def _out_of_memory(text: str) -> tuple[str, str] | None:
-    """Return what ran out of memory by a text of Spark, and what to do; None if nothing says so."""
+def _out_of_memory(text: str, engine: str) -> InvalidInput | None:
+    """Return the error if a text of Spark says that something ran out of memory."""
     if _RESULTS_TOO_LARGE in text:
-        hint = f"raise `{_RESULTS_TOO_LARGE}`, or set it to 0, which means no limit; {_RETRIED}"
-        return f"the receipts of the tasks are larger than `{_RESULTS_TOO_LARGE}`", hint
+        return InvalidInput(
+            f"run a batch on engine `{engine}`: the receipts of the tasks are larger than `spark.driver.maxResultSize`",
+            hint=f"raise `{_RESULTS_TOO_LARGE}`, or set it to 0, which means no limit; {_RETRIED}",
+        )
     if _NO_HEAP.search(text):
-        return "the JVM of an executor or of the driver ran out of memory (OutOfMemoryError)", _HEAP_HINT
+        return InvalidInput(
+            f"run a batch on engine `{engine}`: the JVM of an executor or of the driver ran out of memory "
+            "(OutOfMemoryError)",
+            hint=_HEAP_HINT,
+        )
     if _KILLED_FOR_MEMORY.search(text):
-        return "an executor was killed because its container has too little memory", _OVERHEAD_HINT
+        return InvalidInput(
+            f"run a batch on engine `{engine}`: an executor was killed because its container has too little memory",
+            hint=_OVERHEAD_HINT,
+        )
     return None
 
 

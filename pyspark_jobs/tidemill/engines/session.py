@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidInput, TidemillError
 from ..store.full import no_temporary_file
 from . import archive, java, tuning
-from .masters import check_master
+from .masters import check_connect, check_master
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,7 +40,9 @@ def start(conf: Mapping[str, str]) -> SparkSession:
     without a supported Java, or if Spark does not start. The session ends with the process.
     """
     own = _checked(conf)
-    if not wants_connect(own):
+    if wants_connect(own):
+        check_connect(own.get("spark.remote", os.environ.get("SPARK_REMOTE", "")))
+    else:
         start_context(own)
     from pyspark.sql import SparkSession
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 # These marks enclose a task's error inside the text of Spark's exception. `failure` reads it there.
 BEGIN_TASK_ERROR = "[tidemill:task]"
 BEGIN_IMPORT_ERROR = "[tidemill:import]"
+BEGIN_ARCHIVE_ERROR = "[tidemill:archive]"
 END_ERROR = "[tidemill:end]"
 MANIFEST = "tidemill-pack.json"
 """The file of an archive of `tidemill pack` that says what it is for."""
@@ -43,7 +44,7 @@ def run_reporting(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tupl
         yield from run(open_work(pickle, paths))
     except Exception as error:  # noqa: BLE001 - it is raised again as text, which survives the way to the driver
         text = str(error)
-        if not text.startswith(BEGIN_IMPORT_ERROR):
+        if not text.startswith((BEGIN_IMPORT_ERROR, BEGIN_ARCHIVE_ERROR)):
             line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
             text = f"{BEGIN_TASK_ERROR} {line}\n{traceback.format_exc().rstrip()}\n{END_ERROR}"
         raise RuntimeError(text) from None
@@ -61,7 +62,7 @@ def open_work(pickle: bytes, paths: tuple[str, ...]) -> Work:
     sys.path[:0] = [path for path in paths if path not in sys.path and os.path.exists(path)]
     where = f"a worker on `{platform.node()}` with `{sys.executable}`"
     if unfit := _unfit_archive():
-        raise RuntimeError(f"{BEGIN_IMPORT_ERROR} {where} {unfit}\n\n{END_ERROR}")
+        raise RuntimeError(f"{BEGIN_ARCHIVE_ERROR} {where} {unfit}\n\n{END_ERROR}")
     try:
         work: Work = cloudpickle.loads(pickle)  # the driver's own bytes, of this run; nothing from storage
     except ImportError as error:

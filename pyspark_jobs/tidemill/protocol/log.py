@@ -142,7 +142,7 @@ class Log:
     def look(self) -> Looked:
         """Ask side by side for a newer commit, and for the plan after the one that this process knows.
 
-        The caller has asked for the head before, and the branch `knows_head`.
+        Call it only if the log `knows_head`.
         """
         if (known := self._newest) is None:
             raise InternalError(f"look for news of branch `{self._branch}`: no commit is known")

@@ -29,7 +29,7 @@ class BatchProgress:
     `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
     maps each sink to its number of rows. `stateChanges` says by operator, in words, how the columns of its state
     changed because the code changed. `engine` is the one that ran the batch: `local`, `spark` or `connect`.
-    `peakMemoryBytes` is the most memory that a process of a task had of its own, without mapped files.
+    `peakMemoryBytes` is the greatest amount of private memory of a task's process; mapped files do not count.
     """
 
     id: str

@@ -395,7 +395,7 @@ class Commit:
     """A few of the late rows, whatever becomes of them."""
     durations_ms: dict[str, Count] = field(default_factory=dict)
     peak_memory_bytes: Count = 0
-    """The most memory that a process of a task had of its own, without mapped files. 0 if that is unknown."""
+    """The greatest amount of private memory of a task's process; mapped files do not count. 0 if that is unknown."""
     outstanding_files: Count = 0
     outstanding_bytes: Count = 0
     oldest_waiting_ms: EventMs | None = None

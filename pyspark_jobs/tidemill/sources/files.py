@@ -331,7 +331,10 @@ class Files:
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
 
     def _check_unchanged(self, store: Store, split: Split, read: Entry | None) -> None:
-        """Raise `InvalidInput` if a file is not the planned one, by the entry with which it was `read`, or else now."""
+        """Raise `InvalidInput` if a file is not the planned one.
+
+        `read` is the entry that came with its bytes; None: ask now.
+        """
         entry = read or store.stat(split.path)
         if entry is None:
             raise _missing_file(split, store)

@@ -1,4 +1,4 @@
-"""The peak of a process's own memory is seen, and mapped files do not count."""
+"""The peak of a process's private memory is seen, and mapped files do not count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.batch import memory
-from tidemill.batch.memory import PeakMemory, own_bytes
+from tidemill.batch.memory import PeakMemory, private_bytes
 
 SIZE = 64 * 1024**2
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux: /proc/self/status")
@@ -19,18 +19,18 @@ linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs
 
 @linux
 def test_memory_that_is_freed_before_the_end_counts() -> None:
-    before = own_bytes()
+    before = private_bytes()
     with PeakMemory() as peak:
         held = bytearray(b"x") * SIZE
         assert peak.look() >= before + SIZE * 0.9
         del held
     assert peak.bytes >= before + SIZE * 0.9
-    assert own_bytes() < peak.bytes
+    assert private_bytes() < peak.bytes
 
 
 @linux
 def test_it_looks_by_itself_while_the_block_runs() -> None:
-    before = own_bytes()
+    before = private_bytes()
     with PeakMemory() as peak:
         held = bytearray(b"x") * SIZE
         deadline = time.monotonic() + 10
@@ -43,15 +43,15 @@ def test_it_looks_by_itself_while_the_block_runs() -> None:
 @linux
 def test_mapped_files_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * SIZE)
-    before = own_bytes()
+    before = private_bytes()
     with (tmp_path / "large").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert sum(mapped[place] for place in range(0, SIZE, 4096)) > 0
-        assert own_bytes() < before + SIZE / 2
+        assert private_bytes() < before + SIZE / 2
 
 
 def test_a_system_without_proc_reports_the_greatest_resident_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_STATUS", "/nowhere/status")
-    assert own_bytes() > 10 * 1024**2
+    assert private_bytes() > 10 * 1024**2
 
 
 def test_no_thread_outlives_the_block() -> None:

@@ -43,7 +43,7 @@ def test_no_executor_for_too_long_is_an_error_that_a_retry_may_repair() -> None:
     with pytest.raises(tm.StoreUnavailable) as caught:
         cluster.look_after(1)
     assert caught.value.first_line == (
-        "run a batch on engine `spark`: the cluster at `spark://here:7077` granted no executor within 300 s"
+        "run a batch on engine `spark`: the cluster at `spark://here:7077` has granted no executor for 300 s"
     )
     assert "start workers, or free cores" in str(caught.value.hint)
     assert "`tidemill.executor_wait`" in str(caught.value.hint)

@@ -9,7 +9,8 @@ import pytest
 import tidemill as tm
 from tidemill.engines import masters
 from tidemill.engines.failure import failed
-from tidemill.engines.masters import check_master
+from tidemill.engines.masters import check_connect, check_master
+from tidemill.engines.session import start
 
 PYTHONS = (
     "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different "
@@ -105,3 +106,64 @@ def test_one_master_of_several_suffices_and_other_clusters_are_not_asked(port: i
         check_master(f"spark://127.0.0.1:{port},127.0.0.1:{server.getsockname()[1]}")
     for url in ("", "local[2]", "yarn", "k8s://https://127.0.0.1:1"):
         check_master(url)
+
+
+@pytest.fixture
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process has no proxy, and does not wait between two tries."""
+    monkeypatch.setattr(masters, "_PAUSE_S", 0.0)
+    for name in ("grpc_proxy", "https_proxy", "http_proxy", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("no_proxy")
+@pytest.mark.parametrize("way", ["conf", "environment"])
+def test_a_connect_server_that_is_away_is_named_without_its_token(
+    port: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sc://ann@127.0.0.1:{port}/;token=hidden;use_ssl=true"
+    if way == "environment":
+        monkeypatch.setenv("SPARK_REMOTE", url)
+    with pytest.raises(tm.InvalidInput) as caught:
+        start({"spark.remote": url} if way == "conf" else {})
+    server = f"127.0.0.1:{port}"
+    assert str(caught.value).startswith(f"start Spark: no Connect server answers at `sc://{server}` ({server}: ")
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("no_proxy")
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("sc://spark.example", ("spark.example", 15002)),
+        ("sc://spark.example/;user_id=ann", ("spark.example", 15002)),
+        ("sc://spark.example:443/;token=a:b", ("spark.example", 443)),
+        ("sc://[::1]", ("::1", 15002)),
+        ("sc://[::1]:7/", ("::1", 7)),
+    ],
+)
+def test_a_connect_server_is_asked_at_its_host_and_port(
+    url: str, asked: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    monkeypatch.setattr(socket, "create_connection", lambda address, _: found.append(address) or socket.socket())
+    check_connect(url)
+    assert found == [asked]
+
+
+@pytest.mark.usefixtures("no_proxy")
+@pytest.mark.parametrize("bad", ["sc://127.0.0.1:x", "sc://:", "sc://127.0.0.1:99999", "sc://127.0.0.1:1;token=hidden"])
+def test_a_malformed_address_of_a_connect_server_is_an_error_without_the_token(bad: str) -> None:
+    with pytest.raises(tm.InvalidInput, match=f"no Connect server answers at `{bad.partition(';')[0]}`") as caught:
+        check_connect(bad)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("no_proxy")
+def test_a_connect_server_behind_a_proxy_and_other_remotes_are_not_asked(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url in ("", "local[2]"):
+        check_connect(url)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    check_connect(f"sc://127.0.0.1:{port}")

@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/scaling.py [--rows 10000000] [--keys 1000000] [--rounds 3] [--loose] [--json FILE]
 
 Each round starts both clusters in turn. One driver runs a batch of a tenth of the rows first, with an exchange, which
-warms up the executors, and then three batches that count. Their time is `batchDuration`: from the plan to the commit,
+warms up the executors, and then six batches that count. Their time is `batchDuration`: from the plan to the commit,
 with everything that is read and written. The states of both must be equal. Each worker, with its executor and that
 one's Python process, is pinned to a core of its own, unless `--loose` is given: an executor "of one core" otherwise
 uses two here, for its JVM and for Python. Driver and master use both cores.
@@ -56,7 +56,7 @@ r = tm.open(p, root=root, conf=conf)
 r.init()
 os.link(files[0], folder / "first.parquet")
 (warm,) = r.run(engine="spark", tasks=2)
-for batch in range(3):
+for batch in range(6):
     for file in files[1:]:
         os.link(file, folder / f"{batch}-{file.name}")
 done = r.run(engine="spark")

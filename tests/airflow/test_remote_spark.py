@@ -193,18 +193,20 @@ def test_two_drivers_at_once_on_a_store_make_the_bits_of_one(
     same_result.same(results(repository), local)
 
 
-def test_pair_runs_on_a_connect_server(
+def test_pair_runs_on_a_connect_server_of_the_cluster(
     local: dict[str, pa.Table], parse: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str],
     cluster: SparkCluster,
 ) -> None:  # fmt: skip
     reference = write_pipeline(tmp_path)
     loaded(reference, tmp_path / "root").init()
-    with SparkConnectServer() as server:
+    with SparkConnectServer(cluster.conf) as server:
         environment = without_airflow(cluster.driver_environment)
         command, conf = f"python_command({sys.executable!r})", {"spark.remote": server.url}
         tasks = run_dag(parse, tmp_path, reference, command, environment, conf)
+        assert cluster.executors(0) and cluster.executors(1), "the server's executors are those of the cluster"
     repository = loaded(reference, tmp_path / "root")
     check_pair(tasks, repository, [0, 1], capsys.readouterr().out)
+    assert [one.engine["name"] for one in repository.commits()] == ["connect", "connect"]
     repository.run(engine="local")
     same_result.same(results(repository), local)
 

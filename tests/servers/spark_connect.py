@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -29,9 +30,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class SparkConnectServer:
-    """A running server with two cores: `url` for `SparkSession.builder.remote`."""
+    """A running server: `url` for `SparkSession.builder.remote`. Without `settings` it has two cores of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = dict(settings or {})
         self._folder = Path(tempfile.mkdtemp(prefix="tidemill-connect-"))
         self._process, self._port = self._start()
 
@@ -65,7 +67,7 @@ class SparkConnectServer:
         for _ in range(3):
             port = _free_port()
             process = subprocess.Popen(
-                _command(port),
+                _command(port, self._settings),
                 env=_environment(),
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
@@ -80,7 +82,7 @@ class SparkConnectServer:
         )
 
 
-def _command(port: int) -> list[str]:
+def _command(port: int, more: Mapping[str, str]) -> list[str]:
     settings = {
         "spark.master": "local[2]",
         "spark.driver.host": "127.0.0.1",
@@ -91,6 +93,7 @@ def _command(port: int) -> list[str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
+        **more,
     }
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     arguments = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]

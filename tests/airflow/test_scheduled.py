@@ -271,6 +271,7 @@ def job_on_another_machine_holds_no_slot_while_it_runs(world: World) -> None:
     place.hold()
     servers.trigger("distant", "first")
     wait_until(lambda: servers.task("distant", "first", "submit")["state"] == "deferred", "the job runs, no task does")
+    wait_until(lambda: servers.scheduler_knows_the_end("distant", "first", "submit"), "the scheduler saw the task end")
     place.release()
     world.ends("distant", "first")
     assert world.states("distant", "first") == {"submit": "success", "run": "success"}

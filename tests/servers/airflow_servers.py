@@ -205,6 +205,16 @@ class AirflowServers:
         folder = self.home / "logs" / f"dag_id={dag}" / f"run_id={run_id}" / f"task_id={task}"
         return [json.loads(line)["event"] for line in (folder / f"attempt={attempt}.log").read_text().splitlines()]
 
+    def scheduler_knows_the_end(self, dag: str, run_id: str, task: str) -> bool:
+        """Whether the scheduler has seen the process of a task end.
+
+        Airflow fails a deferred task whose trigger fires before that: "finished with state success, but … is queued".
+        """
+        seen = (
+            f"with state success for task instance TaskInstanceKey(dag_id='{dag}', task_id='{task}', run_id='{run_id}'"
+        )
+        return seen in (self.home / "scheduler.log").read_text(errors="replace")
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Ask the database of Airflow."""
         import psycopg2

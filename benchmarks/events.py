@@ -13,6 +13,19 @@ import pyarrow.parquet as pq
 
 KEYS = 100_000
 SCHEMA = "key string, ts timestamp, value double"
+KEYED = """
+def add(batchTime, k, row, state):
+    state.update((state.getOption or 0.0) + row.v)
+
+def keyed(rows, kind):
+    if kind == "agg":
+        rows.groupBy("k").agg(n=tm.count(), total=tm.sum("v"), name="s")
+    else:
+        rows.groupBy("k").mapWithState(
+            tm.StateSpec.function(add), name="s", stateSchema="double", outputSchema="k bigint"
+        )
+"""
+"""A part of programs that run as a process of their own: the operator `s` on rows of `k bigint, v double`."""
 BATCH_SECONDS = 60
 """The event times of batch n are in minute n."""
 

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from events import machine
+from events import KEYED, machine
 
 from tests.servers import spark_cluster
 from tests.servers.spark_cluster import SparkCluster
@@ -37,23 +37,17 @@ from tidemill.units import size_bytes
 FILES = 8
 GROUPS = Path("/sys/fs/cgroup/memory")
 WORKER_BYTES = 256 * 1024**2
-PROGRAM = """
+PROGRAM = (
+    KEYED
+    + """
 import json, sys
 import tidemill as tm
 
 kind, folder, root, conf = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
 
-def add(batchTime, k, row, state):
-    state.update((state.getOption or 0.0) + row.v)
-
 p = tm.Pipeline("memory")
 rows = p.read(tm.Files(folder, format="parquet", schema="k bigint, v double"))
-if kind == "agg":
-    rows.groupBy("k").agg(n=tm.count(), total=tm.sum("v"), name="s")
-else:
-    rows.groupBy("k").mapWithState(
-        tm.StateSpec.function(add), name="s", stateSchema="double", outputSchema="k bigint"
-    )
+keyed(rows, kind)
 r = tm.open(p, root=root, conf=conf)
 if r.context.refs_log.read() is None:
     r.init()
@@ -64,6 +58,7 @@ print(json.dumps({
     "peak": done.peakMemoryBytes,
 }))
 """
+)
 SUM = """
 import sys
 import pyarrow.compute as pc

@@ -27,31 +27,25 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from events import machine
+from events import KEYED, machine
 
 from tests.servers import spark_cluster
 from tests.servers.spark_cluster import SparkCluster, Worker
 
 FILES = 16
-PROGRAM = """
+PROGRAM = (
+    KEYED
+    + """
 import json, os, sys
 from pathlib import Path
 import tidemill as tm
 
 kind, data, folder, root, conf = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], json.loads(sys.argv[5])
 
-def add(batchTime, k, row, state):
-    state.update((state.getOption or 0.0) + row.v)
-
 p = tm.Pipeline("scaling")
 files = sorted(data.iterdir())
 rows = p.read(tm.Files(str(folder), format="parquet", schema="k bigint, v double", maxFilesPerTrigger=len(files) - 1))
-if kind == "agg":
-    rows.groupBy("k").agg(n=tm.count(), total=tm.sum("v"), name="s")
-else:
-    rows.groupBy("k").mapWithState(
-        tm.StateSpec.function(add), name="s", stateSchema="double", outputSchema="k bigint"
-    )
+keyed(rows, kind)
 r = tm.open(p, root=root, conf=conf)
 r.init()
 os.link(files[0], folder / "first.parquet")
@@ -66,6 +60,7 @@ print(json.dumps([
     for one in done
 ]))
 """
+)
 SUM = """
 import sys
 import pyarrow.compute as pc

@@ -28,10 +28,15 @@ def is_small(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> b
 
 def waiting_bytes(plan: Plan) -> int:
     """Return the input of a plan and what waits behind it, as bytes of text."""
-    read = sum(split.size for split in plan.splits)
+    read = planned_bytes(plan)
     counted = read_bytes(plan)
     behind = plan.outstanding_bytes * (counted / read if read else 1)
     return counted + int(behind)
+
+
+def planned_bytes(plan: Plan) -> int:
+    """Return the input of a plan, as the bytes that are stored."""
+    return sum(split.size for split in plan.splits)
 
 
 def read_bytes(plan: Plan) -> int:

@@ -16,6 +16,7 @@ from ..batch.work import Engine
 from ..protocol.records import Commit, Plan
 from ..sources.contract import Early, EarlyFiles
 from ..store import side_by_side
+from .auto import planned_bytes
 from .context import Context
 
 EARLY_BYTES = 8 * 1024**2
@@ -52,11 +53,7 @@ def _early_reads(context: Context, plan: Plan, engine: Engine) -> dict[tuple[str
     Empty unless this process reads the files, and they are few and small.
     """
     store, options = context.store, dict(context.storage_options.get("source") or {})
-    if (
-        engine.name != "local"
-        or len(plan.splits) > store.requests_at_once
-        or sum(split.size for split in plan.splits) > EARLY_BYTES
-    ):
+    if engine.name != "local" or len(plan.splits) > store.requests_at_once or planned_bytes(plan) > EARLY_BYTES:
         return {}
     sources = context.job.sources
     return {(one.source, one.path): partial(sources[one.source].read_early, one, options) for one in plan.splits}

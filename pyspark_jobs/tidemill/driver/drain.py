@@ -281,14 +281,17 @@ class Drain:
         self._created = create_plan(self.context, plan, engine)
         return self._created.plan
 
+    def _take_created(self, plan: Plan) -> Created | None:
+        """Return what was read while this run created the plan; None if `refs/` and the head must be asked for."""
+        created, self._created = self._created, None
+        return created if created is not None and created.is_checked and created.plan is plan else None
+
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        created = self._created if self._created is not None and self._created.is_checked else None
-        self._created = None
-        if created is None or created.plan is not plan:
-            created = None
+        created = self._take_created(plan)
+        if created is None:
             self.context.refresh()
         check_root(self.context)  # again: the branch may have been dropped since this run started
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started

@@ -11,7 +11,7 @@ from ..batch.work import Engine
 from ..pipeline.job import Job
 from ..protocol.records import Commit, Plan
 from ..settings import Settings
-from .auto import read_bytes, state_bytes
+from .auto import planned_bytes, read_bytes, state_bytes
 
 TaskCount = int | Literal["auto"]
 
@@ -57,7 +57,7 @@ def task_count(plan: Plan, engine: Engine, tasks: TaskCount, cut: Cut) -> int:
         return tasks
     if cut.ranges is not None:
         return cut.ranges
-    is_small = sum(split.size for split in plan.splits) <= cut.task_bytes
+    is_small = planned_bytes(plan) <= cut.task_bytes
     return max(1 if is_small else engine.parallelism, cut.least)
 
 
@@ -95,7 +95,7 @@ def least_ranges(job: Job, settings: Settings, head: Commit | None, plan: Plan) 
 def _rows_of(plan: Plan, head: Commit | None) -> int:
     """Return about how many rows the plan reads, given how long those of the version before were."""
     if head is not None and head.counts.input_bytes:
-        return sum(split.size for split in plan.splits) * head.counts.input_rows // head.counts.input_bytes
+        return planned_bytes(plan) * head.counts.input_rows // head.counts.input_bytes
     return read_bytes(plan) // _TEXT_OF_ROW
 
 

@@ -21,17 +21,22 @@ _RESTORE = "restore the object from a backup; nothing is repaired silently"
 
 def publish_files(folder: Store, publication: Publication) -> list[PublishedFile]:
     """Make all files of a version visible in the folder, and return them. Files that are there are compared."""
-    targets = {public_name(publication.identity, place, file): file for place, file in publication.files}
-    there = _listed(folder, publication, targets) if publication.there is None else publication.there
+    there = listed_files(folder, publication) if publication.there is None else publication.there
     calls = [
-        partial(_published, folder, publication.store, file, name, there.get(name)) for name, file in targets.items()
+        partial(_published, folder, publication.store, file, name, there.get(name))
+        for name, file in _targets(publication).items()
     ]
     return side_by_side(folder, calls)
 
 
 def listed_files(folder: Store, publication: Publication) -> Mapping[str, Entry]:
     """Return the files of the version in the folder. `CorruptState` if another history published the version."""
-    return _listed(folder, publication, {public_name(publication.identity, *one): one[1] for one in publication.files})
+    return _listed(folder, publication, _targets(publication))
+
+
+def _targets(publication: Publication) -> dict[str, OutputFile]:
+    """Return the files of the version by their names in the folder."""
+    return {public_name(publication.identity, place, file): file for place, file in publication.files}
 
 
 def withdraw_files(folder: Store, identity: Identity, names: Sequence[str]) -> None:

@@ -111,6 +111,10 @@ class ReadContext:
     early: EarlyFiles = field(default_factory=dict)
     """Files that need not be read again."""
 
+    def read_before(self, split: Split) -> Early | None:
+        """Return the file of a split if it was read already."""
+        return self.early.get((split.source, split.path))
+
 
 @dataclass(frozen=True)
 class Intake:

@@ -228,7 +228,7 @@ class Files:
         """
         store, _ = open_folder(self.path, context.storage_options)
         try:
-            early = context.early.get((split.source, split.path))
+            early = context.read_before(split)
             content = Content(store, split.path, split.size) if early is None else early.content
             self._check_unchanged(store, split, content.entry)
             whole = None
@@ -247,9 +247,7 @@ class Files:
             return None
         store, _ = open_folder(self.path, context.storage_options)
         try:
-            contents = each(
-                store, lambda split: self._loaded(store, split, context.early.get((split.source, split.path))), splits
-            )
+            contents = each(store, lambda split: self._loaded(store, split, context.read_before(split)), splits)
             small = [self._small(store, *one, context) for one in zip(splits, contents, strict=True)]
         except (InvalidInput, ObjectMissing, StoreUnavailable, Unreadable):
             return None  # the error is raised when the file is read alone

@@ -88,7 +88,7 @@ class Store(Protocol):
         """Return the whole object, as one write left it. Raises `ObjectMissing` if there is none."""
 
     def read(self, name: str) -> tuple[bytes, Entry]:
-        """Return the whole object and its entry. Raises `ObjectMissing` if there is none.
+        """Return the bytes of the object and its entry. Raise `ObjectMissing` if the object does not exist.
 
         On S3 one request has both. Elsewhere the entry is asked for after the bytes were read.
         """

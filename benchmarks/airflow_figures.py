@@ -179,7 +179,7 @@ class Bench:
         return seconds
 
     def replace_scheduler(self, _: int) -> None:
-        self.servers.kill("scheduler")
+        self.servers.kill_between_transactions("scheduler")
         self.servers.start_one("scheduler")
 
     def drained(self, batches: int) -> list[float]:

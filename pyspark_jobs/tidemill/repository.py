@@ -398,14 +398,14 @@ class Repository(Reader):
         where an earlier one stopped. `InvalidInput` before anything is written if the branch does not fit, or a version
         cannot be repeated, such as a `migrate`.
         """
+        from .driver.choice import Choice
         from .driver.drain import Limits
         from .verbs.replay import ReplayRequest, replay
-        from .verbs.run import engine_on_demand
 
         limits = Limits(max_batches, time_budget, None, tasks)
-        start = engine_on_demand(self.context, spark, engine, limits)
+        choice = Choice(self.context, spark, engine, limits.tasks)
         asked = ReplayRequest(from_version, into, to_version, files, follow, operators)
-        return replay(self.context, asked, start, limits, on_progress)
+        return replay(self.context, asked, choice, limits, on_progress)
 
     def promote(
         self,
@@ -431,19 +431,19 @@ class Repository(Reader):
         if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published. `Fenced`
         if another run commits first. Then nothing has changed.
         """
+        from .driver.choice import Choice
         from .driver.drain import Limits
         from .driver.sink_checks import Accepted
         from .verbs.promote import catch_up as replay_rest
         from .verbs.promote import promote, when_level
-        from .verbs.run import engine_on_demand
 
         limits, accepted = Limits(), Accepted(output_change=accept_output_change, drop=tuple(drop))
         if not catch_up:
             return promote(self.context, branch, reason, outputs, accepted)
-        start = engine_on_demand(self.context, spark, engine, limits)
+        choice = Choice(self.context, spark, engine, limits.tasks)
         return when_level(
             self.context,
-            lambda: replay_rest(self.context, branch, start, limits, None, outputs, accepted),
+            lambda: replay_rest(self.context, branch, choice, limits, None, outputs, accepted),
             lambda: promote(self.context, branch, reason, outputs, accepted),
         )
 

@@ -385,7 +385,7 @@ def test_new_files_start_one_run_and_another_triggerer_goes_on_with_files_and_sw
 def test_killed_scheduler_is_replaced_and_the_batch_of_its_task_is_committed_once(world: World) -> None:
     place, servers = world.places["scheduler"], world.servers
     world.held("scheduler", "orphan")
-    servers.kill("scheduler")
+    servers.kill_between_transactions("scheduler")
     servers.start_one("scheduler")
     wait_until(lambda: servers.task("scheduler", "orphan")["try_number"] == 2, "another scheduler resets the task")
     place.release()

@@ -114,6 +114,27 @@ class AirflowServers:
         """`kill -9` the main process of a server, and of none that it started."""
         os.kill(self.pids.pop(component), signal.SIGKILL)
 
+    def kill_between_transactions(self, component: str) -> None:
+        """`kill -9` a server while no transaction is open.
+
+        A worker of the LocalExecutor inherits the scheduler's connections. So a transaction of a killed scheduler keeps
+        its locks until the worker's task ends, and other schedulers leave the rows alone that it had locked.
+        """
+        is_open = (
+            "SELECT 1 FROM pg_stat_activity "
+            "WHERE xact_start IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        pid = self.pids[component]
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            quiet_at = time.monotonic() + 1  # other servers end theirs within a second
+            while self.query(is_open) and time.monotonic() < quiet_at:
+                time.sleep(0.02)
+            if not self.query(is_open):
+                return self.kill(component)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.1)
+
     def stop(self) -> None:
         """End all processes, each by the reaper that adopted it, and then PostgreSQL."""
         for reaper in self._reapers.values():

@@ -53,16 +53,16 @@ def replay(
     version. With --operators, only these are computed, so a new operator gets its past. A replay that was interrupted,
     or that reached its limits, continues when it is called again.
     """
+    from ..driver.choice import Choice
     from ..verbs.replay import ReplayRequest
     from ..verbs.replay import replay as carry_out
-    from ..verbs.run import engine_on_demand
 
     repository = target.open()
     names = [name.strip() for given in operators for name in given.split(",")] or None
     asked = ReplayRequest(from_version, into, to_version, files, follow, names)
-    engine = engine_on_demand(repository.context, None, drive.engine, drive.limits)
+    choice = Choice(repository.context, None, drive.engine, drive.limits.tasks)
     with watched(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
-        done = carry_out(repository.context, asked, engine, drive.limits, on_batch)
+        done = carry_out(repository.context, asked, choice, drive.limits, on_batch)
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
     line = f"replayed {_replayed(repository, done)} into `{into}`" if done.replayed else "nothing to do"
@@ -134,12 +134,12 @@ def promote(
     The versions since the start of the branch leave the history, as in a rewind. Their published files are deleted, and
     those of the branch are published instead. `rewind` undoes it.
     """
+    from ..driver.choice import Choice
     from ..driver.drain import Limits
     from ..driver.sink_checks import Accepted
     from ..verbs.against import behind
     from ..verbs.promote import catch_up as replay_rest
     from ..verbs.promote import planned, planned_if_level, promoted_already, when_level
-    from ..verbs.run import engine_on_demand
 
     repository = target.open()
     if if_needed and (before := promoted_already(repository.context, name)) is not None:
@@ -149,9 +149,9 @@ def promote(
     accepted, limits = Accepted(output_change=accept_output_change, drop=drop), Limits()
 
     def level() -> None:
-        start = engine_on_demand(repository.context, None, engine, limits)
+        choice = Choice(repository.context, None, engine, limits.tasks)
         with watched(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
-            replay_rest(repository.context, name, start, limits, on_batch, outputs, accepted)
+            replay_rest(repository.context, name, choice, limits, on_batch, outputs, accepted)
 
     def take_over() -> int:
         look = planned_if_level if catch_up and consent.dry_run else planned

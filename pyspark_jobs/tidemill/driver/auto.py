@@ -18,20 +18,36 @@ PARQUET_FACTOR = 4
 """How many bytes of text a byte of Parquet stands for."""
 
 
+ROW_BYTES = 40
+"""How many bytes of text a row costs at least, so that short or compressed rows do not count as little input."""
+
+
 def is_small(job: Job, settings: Settings, head: Commit | None, plan: Plan) -> bool:
     """Whether a batch runs on engine `local`: what waits and the state that it may touch are small.
 
     Files that wait behind the batch count, because one drain reads them too.
     """
-    return waiting_bytes(plan) <= local_bytes(job, settings) and state_bytes(job, head) <= settings.local_state_bytes
+    return (
+        waiting_bytes(head, plan) <= local_bytes(job, settings) and state_bytes(job, head) <= settings.local_state_bytes
+    )
 
 
-def waiting_bytes(plan: Plan) -> int:
-    """Return the input of a plan and what waits behind it, as bytes of text."""
-    read = planned_bytes(plan)
-    counted = read_bytes(plan)
-    behind = plan.outstanding_bytes * (counted / read if read else 1)
-    return counted + int(behind)
+def waiting_bytes(head: Commit | None, plan: Plan) -> int:
+    """Return the input of a plan and what waits behind it, as bytes of text: of the files, or if more, of their rows.
+
+    How many rows there are is estimated from the version before. Without one, the bytes of the files count.
+    """
+    stored = planned_bytes(plan)
+    whole = stored + plan.outstanding_bytes
+    text = whole * read_bytes(plan) // stored if stored else whole
+    return max(text, (estimated_rows(head, whole) or 0) * ROW_BYTES)
+
+
+def estimated_rows(head: Commit | None, stored: int) -> int | None:
+    """Return about how many rows stored bytes have, given those of the version before; None if it read no file."""
+    if head is None or not head.counts.input_bytes:
+        return None
+    return stored * head.counts.input_rows // head.counts.input_bytes
 
 
 def planned_bytes(plan: Plan) -> int:

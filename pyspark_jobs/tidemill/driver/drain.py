@@ -16,24 +16,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from ..batch.work import Engine
 from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..pipeline.places import check_places
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
-from ..sources.contract import EarlyFiles
 from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
+from .ahead import Ahead
 from .assemble import Publishing
-from .beside_plan import Created, create_plan
+from .backlog import Backlog, listing_if_possible
+from .beside_plan import create_plan
 from .bounds import check_clock, check_planned
+from .choice import Choice
 from .code import note_other_code
 from .context import Context
 from .discard import discard
-from .execute import execute
+from .execute import Way, execute
 from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
@@ -92,30 +93,15 @@ class Drained:
         return not (self.progress or self.already or self.published)
 
 
-def _listing_if_possible(context: Context) -> planning.Listing | None:
-    """List the sources, or return None on an error; the same error is raised when the listing is needed."""
-    try:
-        return planning.listing(context)
-    except TidemillError:
-        return None
-
-
-EngineOf = Callable[[Commit | None, Plan], Engine]
-"""Returns the engine of a batch, from the version below it and its plan."""
-
-
 class Drain:
     """One run over one repository."""
 
-    def __init__(self, context: Context, engine: EngineOf, limits: Limits, on_progress: OnProgress | None) -> None:
+    def __init__(self, context: Context, choice: Choice, limits: Limits, on_progress: OnProgress | None) -> None:
         self.context, self.limits = context, limits
-        self._engine, self._on_progress = engine, on_progress
+        self._choice, self._on_progress = choice, on_progress
         self._started = time.monotonic()
         self._has_swept = False
-        self._seen: planning.Waiting | None = None
-        self._looked: Looked | None = None
-        self._listed: planning.Listing | None = None
-        self._created: Created | None = None
+        self._backlog, self._ahead = Backlog(context), Ahead(context)
         self._shared: Shared | None = None
         self.done = Drained()
 
@@ -135,7 +121,7 @@ class Drain:
         _ = context.definitions  # taken before functions of the user run, because these may change what they use
         note_other_code(context, head)
         if missing_sinks(context, head):
-            self._waiting(head)  # raises if a source is missing too, before anything is published in another place
+            self._backlog.at(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
         if head is not None and head.kind in WITHDRAWING:
             withdraw_strays(context, head, first_suspect(head))
@@ -161,10 +147,10 @@ class Drain:
             if head is None or not context.log.knows_head:
                 return head
             reads = [partial(look_for_records, context, head)]
-        reads += [context.log.look, partial(_listing_if_possible, context)]
+        reads += [context.log.look, partial(listing_if_possible, context)]
         looked, listed = side_by_side(store, reads)[1:]
-        self._looked = looked
-        self._listed = None if looked.is_news or looked.planned is not None else listed
+        self._ahead.looked = looked
+        self._backlog.keep(None if looked.is_news or looked.planned is not None else listed)
         return context.ours(looked.head)
 
     def run(self) -> Drained:
@@ -186,7 +172,7 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        head = self.context.head() if self._looked is None else self.context.ours(self._looked.head)
+        head = self._ahead.head()
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.context, head))
@@ -198,7 +184,7 @@ class Drain:
         planned = self._planned(head)
         if planned is not None:
             head = self._catch_up(self._run_batch(head, planned))
-        swept = self._sweep_if_due(head, self._waiting(head))
+        swept = self._sweep_if_due(head, self._backlog.at(head))
         if swept is not None:
             self._run_batch(head, swept)
         return self.done
@@ -209,41 +195,36 @@ class Drain:
             return False
         return budget is None or time.monotonic() - self._started < budget
 
-    def _waiting(self, head: Commit | None) -> planning.Waiting:
-        """Return the files that wait. The sources are listed once in a run."""
-        if self._seen is None:
-            self._seen, self._listed = planning.waiting(self.context, head, self._listed), None
-        else:
-            self._seen = planning.still_waiting(self.context, head, self._seen)
-        return self._seen
-
     def _planned(self, head: Commit | None) -> Plan | None:
-        origin, looked = self.context.origin(head), self._looked
-        self._looked = None  # what was looked for counts once
-        return self.context.log.plan(origin.number, origin.parent, looked)
+        origin = self.context.origin(head)
+        return self.context.log.plan(origin.number, origin.parent, self._ahead.take_looked())
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
         if planned is not None:
             self._has_swept &= planned.kind != "batch"
             return planned
-        seen = self._waiting(head)
-        batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
+        seen, batch = self._next_batch(head)
         if batch is not None:
             self._has_swept = False
             return self._create_plan(head, batch)
         if self._has_swept:
             return None
         if self.done.progress and planning.is_due_now(self.context, head, self.limits.batch_time):
-            self._seen = None  # a sweep at a later time than the listing must not pass files that arrived since
-            return self._next_listed(head)
-        return self._swept(head, seen)
-
-    def _next_listed(self, head: Commit | None) -> Plan | None:
-        """List the sources again, and return the plan of a batch or sweep."""
-        seen = self._waiting(head)
-        batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
+            self._backlog.forget()  # a sweep at a later time than the listing must not pass files that arrived since
+            seen, batch = self._next_batch(head)
         return self._swept(head, seen) if batch is None else self._create_plan(head, batch)
+
+    def _next_batch(self, head: Commit | None) -> tuple[planning.Waiting, Plan | None]:
+        """Return what waits, and a plan over a part of it, or None if nothing waits."""
+        seen = self._backlog.at(head)
+        batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
+        if batch is None or not self._choice.is_open() or self._choice.calls_for_spark(head, batch):
+            return seen, batch
+        if not self._backlog.has_grown(batch, partial(self._choice.calls_for_spark, head)):
+            return seen, batch
+        seen = self._backlog.at(head)
+        return seen, planning.next_batch(self.context, head, seen, self.limits.batch_time)
 
     def _swept(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         swept = self._sweep_if_due(head, seen)
@@ -275,29 +256,24 @@ class Drain:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
         check_history(self.context, head, plan.number - 1)
         self._check_sinks(head)
-        engine = self._engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
+        engine = self._choice.engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.context.store)
         check_clock(self.context.store)
-        self._created = create_plan(self.context, plan, engine)
-        return self._created.plan
-
-    def _take_created(self, plan: Plan) -> Created | None:
-        """Return what was read while this run created the plan; None if `refs/` and the head must be asked for."""
-        created, self._created = self._created, None
-        return created if created is not None and created.is_checked and created.plan is plan else None
+        self._ahead.created = create_plan(self.context, plan, engine)
+        return self._ahead.created.plan
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        created = self._take_created(plan)
+        created = self._ahead.take_created(plan)
         if created is None:
             self.context.refresh()
         check_root(self.context)  # again: the branch may have been dropped since this run started
         self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
         check_plan(self.context, plan)
         check_history(self.context, head, plan.number)
-        engine = self._engine(head, plan)  # starting the engine does not count as time of the batch
+        engine = self._choice.engine(head, plan)  # starting the engine does not count as time of the batch
         overtaken = self.context.head() if created is None else created.head
         if overtaken is not None and overtaken.version >= plan.number:
             if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
@@ -309,7 +285,8 @@ class Drain:
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
             early = {} if created is None else created.early
-            ours = self._checked(self._execute(head, plan, engine, publishing, early))
+            way = Way(engine, self.limits.tasks, publishing, early)
+            ours = self._checked(self._execute(head, plan, way))
         committed = self._commit(ours)
         try:
             if self._publish(committed.commit):
@@ -326,7 +303,7 @@ class Drain:
         publish_it = partial(publish_new, self.context, commit)
         if self.context.store.requests_at_once == 1:
             return publish_it()
-        self._looked, count = run_both(self._look_if_possible, publish_it)
+        self._ahead.looked, count = run_both(self._look_if_possible, publish_it)
         return count
 
     def _look_if_possible(self) -> Looked | None:
@@ -336,11 +313,9 @@ class Drain:
         except TidemillError:
             return None
 
-    def _execute(
-        self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing, early: EarlyFiles
-    ) -> Commit:
+    def _execute(self, head: Commit | None, plan: Plan, way: Way) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""
-        return execute(self.computing, head, plan, engine, self.limits.tasks, publishing, early)
+        return execute(self.computing, head, plan, way)
 
     def _checked(self, ours: Commit) -> Commit:
         """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""

@@ -9,6 +9,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from .. import names
@@ -29,24 +30,29 @@ from .ledger import store_ledger
 from .tasks import TaskCount, assigned, cut_of, scatter_count, task_count
 
 
-def execute(
-    context: Context,
-    head: Commit | None,
-    plan: Plan,
-    engine: Engine,
-    tasks: TaskCount,
-    publishing: Publishing,
-    early: EarlyFiles,
-) -> Commit:
+@dataclass(frozen=True)
+class Way:
+    """How a batch is carried out. None of it changes a row.
+
+    `publishing`: what the versions up to the batch leave to publish. `early`: files that this process has read already.
+    """
+
+    engine: Engine
+    tasks: TaskCount
+    publishing: Publishing
+    early: EarlyFiles = field(default_factory=dict)
+
+
+def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Commit:
     """Run the batch of a plan and return its commit record. All files that the record names are stored.
 
-    The record is not committed yet. `early` are files that this process has read already.
+    The record is not committed yet.
     """
     started = time.perf_counter()
     _check_sources(context, plan)
-    batch = dataclasses.replace(_batch(context, head, plan, engine, tasks), early=early)
+    batch = _batch(context, head, plan, way)
     with discarded_if_full(context.store, batch.attempt):
-        commit, executed = _executed(context, head, batch, engine, publishing)
+        commit, executed = _executed(context, head, batch, way)
     durations = {
         "addBatch": int((executed - started) * 1000),
         "walCommit": int((time.perf_counter() - executed) * 1000),
@@ -54,18 +60,16 @@ def execute(
     return dataclasses.replace(commit, durations_ms=durations)
 
 
-def _executed(
-    context: Context, head: Commit | None, batch: Batch, engine: Engine, publishing: Publishing
-) -> tuple[Commit, float]:
+def _executed(context: Context, head: Commit | None, batch: Batch, way: Way) -> tuple[Commit, float]:
     """Return the commit record without durations, and when the engine had run the batch."""
-    run = partial(engine.execute, BatchWork(batch, context.modules, context.paths))
+    run = partial(way.engine.execute, BatchWork(batch, context.modules, context.paths))
     read, stored, results = _read_early(batch), None, None
     if read is not None:  # all that the ledger needs is known, so it is stored while the batch runs
         stored, results = run_both(partial(store_ledger, context, head, batch, read), run)
     receipts = receipts_of(run() if results is None else results)
     decide.check_receipts(receipts, batch.plan, batch.levels)
     executed = time.perf_counter()
-    commit = assemble(context, head, Executed(batch, receipts, engine.name, publishing))
+    commit = assemble(context, head, Executed(batch, receipts, way.engine.name, way.publishing))
     ledger, files = stored or store_ledger(context, head, batch, receipts[0].fingerprints)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     return dataclasses.replace(commit, ledger=ledger, rows=rows), executed
@@ -92,10 +96,10 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     return sorted(receipts, key=lambda receipt: (receipt.level, receipt.lo))
 
 
-def _batch(context: Context, head: Commit | None, plan: Plan, engine: Engine, tasks: TaskCount) -> Batch:
+def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch:
     job = context.job
     cut = cut_of(job, context.settings, head, plan)
-    count = task_count(plan, engine, tasks, cut)
+    count = task_count(plan, way.engine, way.tasks, cut)
     return assigned(
         Batch(
             job=job,
@@ -109,8 +113,9 @@ def _batch(context: Context, head: Commit | None, plan: Plan, engine: Engine, ta
             active=active_ms(head),
             begins=frozenset(context.begins_with(head)),
             tasks=count,
+            early=way.early,
         ),
-        scatter_count(engine, count, cut),
+        scatter_count(way.engine, count, cut),
     )
 
 

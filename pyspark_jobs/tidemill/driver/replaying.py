@@ -11,18 +11,18 @@ import dataclasses
 import uuid
 from collections.abc import Sequence
 
-from ..batch.work import Engine
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
 from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, SkippedFile, VersionOf
-from ..sources.contract import EarlyFiles, SourceFile
-from .assemble import Publishing
+from ..sources.contract import SourceFile
+from .choice import Choice
 from .context import Context
 from .correct import correct
 from .discard import discard
-from .drain import Drain, EngineOf, Limits, OnProgress
+from .drain import Drain, Limits, OnProgress
+from .execute import Way
 from .inputs import RecordedFile, missing_from
 from .ledger import store_left_out, store_requeued, store_skipped
 from .outlook import Outlook, plan_of
@@ -39,12 +39,12 @@ class Replay(Drain):
         context: Context,
         steps: Steps,
         outlook: Outlook,
-        engine: EngineOf,
+        choice: Choice,
         limits: Limits,
         on_progress: OnProgress | None,
         part: Part | None = None,
     ) -> None:
-        super().__init__(context, engine, limits, on_progress)
+        super().__init__(context, choice, limits, on_progress)
         self.source = steps.context
         self.partial = None if part is None else Partial(context, part)
         self.outlook, self.inputs = outlook, outlook.inputs
@@ -146,10 +146,8 @@ class Replay(Drain):
             hold(theirs, needed, last, "replay", "replay", by=self.context.branch)
         self.context.refresh()
 
-    def _execute(
-        self, head: Commit | None, plan: Plan, engine: Engine, publishing: Publishing, early: EarlyFiles
-    ) -> Commit:
-        ours = super()._execute(head, plan, engine, publishing, early)
+    def _execute(self, head: Commit | None, plan: Plan, way: Way) -> Commit:
+        ours = super()._execute(head, plan, way)
         if plan.replays is None or self.repeating is None:
             return ours
         steps = self.repeating

@@ -11,7 +11,7 @@ from ..batch.work import Engine
 from ..pipeline.job import Job
 from ..protocol.records import Commit, Plan
 from ..settings import Settings
-from .auto import planned_bytes, read_bytes, state_bytes
+from .auto import estimated_rows, planned_bytes, read_bytes, state_bytes
 
 TaskCount = int | Literal["auto"]
 
@@ -93,10 +93,9 @@ def least_ranges(job: Job, settings: Settings, head: Commit | None, plan: Plan) 
 
 
 def _rows_of(plan: Plan, head: Commit | None) -> int:
-    """Return about how many rows the plan reads, given how long those of the version before were."""
-    if head is not None and head.counts.input_bytes:
-        return planned_bytes(plan) * head.counts.input_rows // head.counts.input_bytes
-    return read_bytes(plan) // _TEXT_OF_ROW
+    """Return about how many rows the plan reads. Without an earlier version, its rows count as short."""
+    known = estimated_rows(head, planned_bytes(plan))
+    return read_bytes(plan) // _TEXT_OF_ROW if known is None else known
 
 
 def assigned(batch: Batch, scatter_tasks: int) -> Batch:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..driver.choice import Choice
 from ..driver.code import other_code, promoted_code
 from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_names
-from ..driver.drain import EngineOf, Limits, OnProgress
+from ..driver.drain import Limits, OnProgress
 from ..driver.identity import check_root
 from ..driver.inputs import RecordedFile
 from ..driver.promoted import record_operators
@@ -360,7 +361,7 @@ def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
 def catch_up(
     context: Context,
     name: str,
-    engine: EngineOf,
+    choice: Choice,
     limits: Limits,
     on_progress: OnProgress | None = None,
     outputs: str = "correct",
@@ -378,4 +379,4 @@ def catch_up(
             return ReplayReport(name, [], [], 0)
     fork = branch.initialised().branches[name].fork
     asked = ReplayRequest(0 if fork is None else fork.version + 1, name, follow=True)
-    return replay(context, asked, engine, limits, on_progress)
+    return replay(context, asked, choice, limits, on_progress)

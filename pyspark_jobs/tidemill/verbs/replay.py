@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..driver.choice import Choice
 from ..driver.code import OtherCode, other_code
 from ..driver.context import Context
-from ..driver.drain import EngineOf, Limits, OnProgress
+from ..driver.drain import Limits, OnProgress
 from ..driver.inputs import Files, Inputs, RecordedFile
 from ..driver.left_alone import LeftAlone, left_alone, warn
 from ..driver.outlook import Outlook
@@ -68,7 +69,7 @@ class ReplayRequest:
 
 
 def replay(
-    context: Context, asked: ReplayRequest, engine: EngineOf, limits: Limits, on_progress: OnProgress | None = None
+    context: Context, asked: ReplayRequest, choice: Choice, limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
     context = context.remembering()
@@ -94,7 +95,7 @@ def replay(
         branch(context, name, at=first - 1, reason=f"replay from version {first}")
         ours = _letting(_on_branch(context, name), part)
         _check_fork(context, ours, name, first)
-    work = Replay(ours, steps, outlook, engine, limits, on_progress, part)
+    work = Replay(ours, steps, outlook, choice, limits, on_progress, part)
     todo = work.left(ours.head(), steps, end)
     if todo:
         _check_same_code(ours, name, part)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.driver import auto
+from tidemill.driver import auto, backlog, choice, drain
+from tidemill.driver import plan as planning
 from tidemill.protocol.records import OperatorMetrics
 from tidemill.settings import Settings
-from tidemill.verbs import run as running
 
 
 def pipeline(folder: Path, kind: str = "agg", form: str = "csv") -> tm.Pipeline:
@@ -32,11 +32,14 @@ def pipeline(folder: Path, kind: str = "agg", form: str = "csv") -> tm.Pipeline:
     return p
 
 
-def write(folder: Path, *sizes: int) -> None:
+ROW = "a" * 37 + ",1\n"
+"""40 bytes: so long that the rows of a file count as its bytes."""
+
+
+def write(folder: Path, *sizes: int, first: int = 0, row: str = ROW) -> None:
     folder.mkdir(exist_ok=True)
-    for number, size in enumerate(sizes):
-        rows = "a,1\n" * max(size // 4, 1)
-        (folder / f"{number:03}.csv").write_text(rows)
+    for number, size in enumerate(sizes, first):
+        (folder / f"{number:03}.csv").write_text(row * (size // len(row)))
 
 
 class Started:
@@ -44,10 +47,10 @@ class Started:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, has_spark: bool = True) -> None:
         self.names: list[str] = []
-        real = running.engine_for
-        monkeypatch.setattr(running, "has_spark", lambda: has_spark)
+        real = choice.engine_for
+        monkeypatch.setattr(choice, "has_spark", lambda: has_spark)
         monkeypatch.setattr(
-            running, "engine_for", lambda spark, name, *rest: self.names.append(name) or real(None, "local")
+            choice, "engine_for", lambda spark, name, *rest: self.names.append(name) or real(None, "local")
         )
 
 
@@ -55,11 +58,11 @@ class Started:
     ("kind", "limit", "size", "chosen"),
     [
         ("agg", 1000, 8000, "local"),
-        ("agg", 1000, 8004, "spark"),
+        ("agg", 1000, 8040, "spark"),
         ("function", 1000, 1000, "local"),
-        ("function", 1000, 1004, "spark"),
+        ("function", 1000, 1040, "spark"),
         ("pandas", 16000, 1000, "local"),
-        ("pandas", 16000, 1004, "spark"),
+        ("pandas", 16000, 1040, "spark"),
     ],
 )
 def test_what_a_row_costs_decides_how_much_input_is_small(
@@ -74,27 +77,121 @@ def test_what_a_row_costs_decides_how_much_input_is_small(
 
 
 def test_a_backlog_counts_and_a_drain_stays_with_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 100, 100, 100)
+    write(tmp_path / "in", 1000, 1000, 1000)
     started = Started(monkeypatch)
-    conf = {"tidemill.local_bytes": 25}  # 200 bytes without functions
+    conf = {"tidemill.local_bytes": 250}  # 2000 bytes without functions
     r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf=conf)
     r.init()
     assert len(r.run(engine="auto")) == 3
     assert started.names == ["spark"], "the last batches are small, but Spark runs"
-    write(tmp_path / "in", 100, 100, 100, 100)
+    write(tmp_path / "in", 1000, 1000, 1000, 1000)
     r.run(engine="auto")
     assert started.names == ["spark", "local"]
 
 
 def test_a_later_run_escalates_when_more_has_arrived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 100)
+    write(tmp_path / "in", 1000)
     started = Started(monkeypatch)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 25})
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
     r.init()
     r.run(engine="auto")
-    write(tmp_path / "in", 100, 300)
+    write(tmp_path / "in", 1000, 3000)
     r.run(engine="auto")
     assert started.names == ["local", "spark"]
+
+
+class Arriving:
+    """Writes files when the first batch has begun, as a producer does while a drain runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *sizes: int, every_s: float = 0) -> None:
+        monkeypatch.setattr(backlog, "LIST_AGAIN_S", every_s)
+        real = drain.execute
+        waiting = [sizes]
+
+        def execute(*args: Any) -> Any:
+            if waiting:
+                write(folder, *waiting.pop(), first=10)
+            return real(*args)
+
+        monkeypatch.setattr(drain, "execute", execute)
+
+
+def drained(r: tm.Repository) -> list[int]:
+    """Run, and return how many files each batch left waiting."""
+    return [one.numFilesOutstanding for one in r.run(engine="auto")]
+
+
+def test_a_drain_moves_to_spark_when_its_backlog_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, 400)
+    started = Started(monkeypatch)
+    Arriving(monkeypatch, tmp_path / "in", 1000, 1000)
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r.init()
+    assert drained(r) == [1, 2, 1, 0], "the files that made it move are read in the same drain"
+    assert started.names == ["local", "spark"]
+    assert r.state("op")["n"].to_pylist() == [70], "a row of every 40 bytes"
+
+
+def test_what_arrives_during_a_drain_waits_if_it_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, 400)
+    started = Started(monkeypatch)
+    Arriving(monkeypatch, tmp_path / "in", 1000, 600)
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r.init()
+    assert drained(r) == [1, 0], "otherwise a drain with a steady producer would never end"
+    assert drained(r) == [1, 0]
+    assert started.names == ["local", "local"]
+
+
+def test_a_new_listing_is_not_made_for_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, 400)
+    started = Started(monkeypatch)
+    Arriving(monkeypatch, tmp_path / "in", 1000, 1000, every_s=3600)
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r.init()
+    assert drained(r) == [1, 0]
+    assert started.names == ["local"]
+
+
+def test_a_drain_on_spark_ends_although_files_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 3000, 400)
+    started = Started(monkeypatch)
+    Arriving(monkeypatch, tmp_path / "in", 3000, 3000)
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r.init()
+    assert drained(r) == [1, 0]
+    assert started.names == ["spark"]
+
+
+def test_a_listing_that_fails_on_the_way_leaves_the_drain_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in", 400, 400)
+    Started(monkeypatch)
+    Arriving(monkeypatch, tmp_path / "in", 1000, 1000)
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r.init()
+    real, made = planning.listing, []
+
+    def once(context: Any) -> planning.Listing:
+        if made:
+            raise tm.StoreUnavailable("list the source: the store is away")
+        made.append(context)
+        return real(context)
+
+    monkeypatch.setattr(planning, "listing", once)
+    assert drained(r) == [1, 0]
+
+
+def test_many_short_rows_are_not_little_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, row="a,1\n")
+    started = Started(monkeypatch)
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r.init()
+    r.run(engine="auto")
+    write(tmp_path / "in", 204, first=1, row="a,1\n")  # as many rows as 2040 bytes of long ones
+    r.run(engine="auto")
+    assert started.names == ["local", "spark"], "without an earlier version, the bytes of the file count"
 
 
 def test_a_given_session_means_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ import pytest
 
 import tidemill as tm
 from tidemill.driver import plan as planning
+from tidemill.driver.choice import Choice
+from tidemill.driver.context import Context
 from tidemill.driver.drain import Drain, Limits
 from tidemill.engines.local import LocalEngine
+from tidemill.protocol.records import Commit, Plan
 
 
 class Beside:
@@ -32,6 +35,17 @@ class Beside:
         return LocalEngine(1).execute(work)
 
 
+class Started(Choice):
+    """Starts the engine of each batch by a function."""
+
+    def __init__(self, context: Context, start: Callable[[], Any]) -> None:
+        super().__init__(context, None, "local", "auto")
+        self.start = start
+
+    def engine(self, head: Commit | None, plan: Plan) -> Any:
+        return self.start()
+
+
 def opened(folder: Path) -> tm.Repository:
     p = tm.Pipeline("beside")
     rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
@@ -46,7 +60,7 @@ def test_an_overtaken_run_continues_from_the_head_and_repeats_no_batch(tmp_path:
     repository = opened(tmp_path)
     repository.init()
     engine = Beside(opened(tmp_path))
-    drained = Drain(repository.context, lambda *_: engine, Limits(), None).run()
+    drained = Drain(repository.context, Started(repository.context, lambda: engine), Limits(), None).run()
     assert (drained.already, drained.versions, engine.executed) == ([0], [], 1)
     assert repository.state().column("n").to_pylist() == [6]
     assert len(list((tmp_path / "out").glob("*.json"))) == 6
@@ -58,13 +72,13 @@ def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeate
     repository = opened(tmp_path)
     repository.init()
 
-    def slow_start(*_: object) -> Any:
+    def slow_start() -> Any:
         opened(tmp_path).run(engine="local")
         raise_if_used = Beside(repository)
         raise_if_used.executed = 1
         return raise_if_used
 
-    drained = Drain(repository.context, slow_start, Limits(), None).run()
+    drained = Drain(repository.context, Started(repository.context, slow_start), Limits(), None).run()
     assert (drained.already, drained.versions) == ([0], [])
     assert repository.head is not None
     assert repository.head.version == 0
@@ -78,12 +92,12 @@ def test_a_plan_abandoned_while_the_engine_starts_is_not_reported_as_committed(t
     given_up: list[int] = []
     starts = itertools.count()
 
-    def slow_start(*_: object) -> Any:
+    def slow_start() -> Any:
         if next(starts) == 1:  # the first is before the plan
             given_up.append(opened(tmp_path).replan("a test").version)
         return LocalEngine(1)
 
-    drained = Drain(repository.context, slow_start, Limits(), None).run()
+    drained = Drain(repository.context, Started(repository.context, slow_start), Limits(), None).run()
     assert (given_up, drained.already, drained.versions) == ([0], [], [1])
 
 
@@ -203,9 +217,10 @@ def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_next_ru
         if progress.version == 1:
             (tmp_path / "in" / "1.csv").write_text("b\n")
 
-    drained = Drain(repository.context, lambda *_: LocalEngine(1), Limits(max_batches=9), arrives).run()
+    here = Choice(repository.context, None, "local", 1)
+    drained = Drain(repository.context, here, Limits(max_batches=9), arrives).run()
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
-    drained = Drain(repository.context, lambda *_: LocalEngine(1), Limits(max_batches=9), arrives).run()
+    drained = Drain(repository.context, here, Limits(max_batches=9), arrives).run()
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
 
 

@@ -14,8 +14,8 @@ import pytest
 import tidemill as tm
 from tidemill.batch import inspection
 from tidemill.batch.inspection import Inspection
+from tidemill.driver import choice
 from tidemill.engines.local import LocalEngine
-from tidemill.verbs import run as run_verb
 
 
 class Remote(LocalEngine):
@@ -42,7 +42,7 @@ Open = Callable[..., tm.Repository]
 def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Remote]:
     def install(before: Callable[[Inspection], Inspection] = lambda work: work) -> Remote:
         engine = Remote(3, before)
-        monkeypatch.setattr(run_verb, "engine_for", lambda *_: engine)
+        monkeypatch.setattr(choice, "engine_for", lambda *_: engine)
         return engine
 
     return install

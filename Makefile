@@ -20,8 +20,8 @@ help: ## list the commands
 
 setup: ## install the pinned packages into .venv, and the test servers (S3, PostgreSQL); quick if nothing changed
 	@.ci/setup
-	@$(PYTHON_BIN)/python tests/servers/s3.py setup
-	@$(PYTHON_BIN)/python tests/servers/postgres.py setup
+	@$(PYTHON_BIN)/python -m tests.servers.s3 setup
+	@$(PYTHON_BIN)/python -m tests.servers.postgres setup
 
 build: setup ## compile the Rust core and install tidemill into .venv as an editable package
 	@.ci/build

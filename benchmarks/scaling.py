@@ -1,6 +1,7 @@
 """Measure batches of many rows on a standalone Spark cluster with one and with two executors of one core each.
 
-    .venv/bin/python benchmarks/scaling.py [--rows 10000000] [--keys 1000000] [--rounds 3] [--loose] [--json FILE]
+    .venv/bin/python benchmarks/scaling.py [--rows 10000000] [--keys 1000000] [--rounds 3] [--loose]
+        [--conf spark.shuffle.compress=false …] [--json FILE]
 
 Each round starts both clusters in turn. One driver runs a batch of a tenth of the rows first, with an exchange, which
 warms up the executors, and then six batches that count. Their time is `batchDuration`: from the plan to the commit,
@@ -89,14 +90,16 @@ def pin(worker: Worker, core: int) -> None:
         os.sched_setaffinity(int(thread.name), {core})
 
 
-def measured(kind: str, executors: int, place: Path, data: Path, pinned: bool) -> tuple[list[dict[str, Any]], str]:
+def measured(
+    kind: str, executors: int, place: Path, data: Path, pinned: bool, more: dict[str, str]
+) -> tuple[list[dict[str, Any]], str]:
     """Return what the batches said, and a summary of the state."""
     inbox, root = place / "in", place / "root"
     inbox.mkdir(parents=True)
     with SparkCluster(workers=executors) as cluster:
         for core, worker in enumerate(cluster.workers if pinned else ()):
             pin(worker, core)
-        conf = {**cluster.conf, "tidemill.shared_folders": f"{place}:{data}", "spark.executor.memory": "768m"}
+        conf = {**cluster.conf, "tidemill.shared_folders": f"{place}:{data}", "spark.executor.memory": "768m"} | more
         command = [sys.executable, "-c", PROGRAM, kind, str(data), str(inbox), str(root), json.dumps(conf)]
         done = subprocess.run(command, env=cluster.driver_environment, capture_output=True, text=True)
         if done.returncode:
@@ -114,8 +117,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default="agg,mapWithState")
     parser.add_argument("--loose", action="store_true", help="do not pin workers to cores")
+    parser.add_argument("--conf", nargs="*", default=[], help="settings of Spark, as NAME=VALUE")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    more = dict(one.split("=", 1) for one in options.conf)
     if lacks := spark_cluster.missing():
         raise SystemExit(lacks)
     times: dict[tuple[str, int], list[int]] = {}
@@ -128,7 +133,7 @@ def main() -> None:
                 states = set()
                 for executors in (1, 2) if number % 2 == 0 else (2, 1):
                     place = Path(folder) / f"{kind}-{number}-{executors}"
-                    said, summary = measured(kind, executors, place, data, not options.loose)
+                    said, summary = measured(kind, executors, place, data, not options.loose, more)
                     states.add(summary)
                     found = [one["ms"] for one in said]
                     times.setdefault((kind, executors), []).extend(found)

@@ -1,16 +1,19 @@
-"""What all tests share: the S3 server, and which tests only `make check` runs (`later`)."""
+"""What all tests share: the S3 server, the Spark cluster, and which tests only `make check` runs (`later`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import later
 from tests.servers.minio import MinioServer
 from tests.servers.s3 import S3Server
+
+if TYPE_CHECKING:
+    from tests.servers.spark_cluster import SparkCluster
 
 _workers: list[dict[str, int]] = []
 
@@ -58,3 +61,14 @@ def s3_server() -> Iterator[S3Server]:
 def s3_root(s3_server: S3Server) -> str:
     """A URI on the server with nothing below it; `s3_server.new_root()` makes more."""
     return s3_server.new_root()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    """A standalone Spark cluster of two workers on 127.0.0.1."""
+    from tests.servers import spark_cluster  # it imports pyspark, which most tests do not need
+
+    if lacks := spark_cluster.missing():
+        pytest.skip(lacks)
+    with spark_cluster.SparkCluster() as running:
+        yield running

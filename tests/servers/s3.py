@@ -1,33 +1,29 @@
 """A real S3 server for tests: ministack, in its own virtual environment, on 127.0.0.1.
 
-`make setup` makes the environment by `python tests/servers/s3.py setup`. `S3Server` starts and stops the server.
+`make setup` makes the environment by `python -m tests.servers.s3 setup`. `S3Server` starts and stops the server.
 INVARIANT: the server dies with the process that started it, and is stopped by its own pid.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 import uuid
 from pathlib import Path
 from types import TracebackType
+
+from tests.servers.children import answers, die_with_parent, end, free_port, is_ready
 
 HERE = Path(__file__).resolve()
 ENVIRONMENT = HERE.parents[2] / ".venv-s3"
 REQUIREMENTS = HERE.with_name("requirements-s3.txt")
 PYTHON = ENVIRONMENT / "bin" / "python"
 _STAMP = ENVIRONMENT / "requirements-s3.txt"
-_READY_S = 60
-_PR_SET_PDEATHSIG = 1
+READY_S = 60
 
 
 class S3Server:
@@ -79,13 +75,7 @@ class S3Server:
         return f"s3://{self._bucket}/{uuid.uuid4().hex[:12]}"
 
     def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        end(self._process, 5)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> S3Server:
@@ -98,22 +88,22 @@ class S3Server:
     def _check_environment() -> None:
         if not PYTHON.exists() or not _STAMP.exists() or _STAMP.read_bytes() != REQUIREMENTS.read_bytes():
             raise RuntimeError(
-                "the S3 server for tests is not installed: run `make setup` (or `tests/servers/s3.py setup`)"
+                "the S3 server for tests is not installed: run `make setup` (or `python -m tests.servers.s3 setup`)"
             )
 
     def _start(self) -> tuple[subprocess.Popen[bytes], int]:
         """Start on a free port. If another process binds it first, try another port."""
         for _ in range(5):
-            port = _free_port()
+            port = free_port()
             process = subprocess.Popen(
-                [PYTHON, HERE, "serve", str(os.getpid())],
+                [PYTHON, "-m", "tests.servers.s3", "serve", str(os.getpid())],
                 env=_server_environment(port, self._folder),
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=self._log.open("wb"),
                 stderr=subprocess.STDOUT,
             )
-            if _is_ready(process, port):
+            if is_ready(process, lambda port=port: answers(port), READY_S):
                 return process, port
         raise RuntimeError(f"the S3 server for tests did not start: {self._log.read_text(errors='replace')[-2000:]}")
 
@@ -131,6 +121,7 @@ class S3Server:
 def _server_environment(port: int, folder: Path) -> dict[str, str]:
     return {
         "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": str(HERE.parents[2]),
         "HOME": str(folder),
         "TMPDIR": str(folder),
         "BIND_HOST": "127.0.0.1",
@@ -143,34 +134,9 @@ def _server_environment(port: int, folder: Path) -> dict[str, str]:
     }
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-def _is_ready(process: subprocess.Popen[bytes], port: int) -> bool:
-    deadline = time.monotonic() + _READY_S
-    while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return True
-        time.sleep(0.05)
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-    return False
-
-
-def _die_with_parent() -> None:
-    """Let the kernel kill this process when the one that started it dies."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def serve(parent: int) -> None:
     """Become the server, in its own environment. The kernel kills it when `parent` dies."""
-    _die_with_parent()
+    die_with_parent()
     if os.getppid() != parent:
         raise SystemExit("the process that started the server has ended")
     from ministack.app import main  # type: ignore[import-not-found]
@@ -199,4 +165,4 @@ if __name__ == "__main__":
         case ["serve", pid]:
             serve(int(pid))
         case _:
-            raise SystemExit("usage: tests/servers/s3.py setup")
+            raise SystemExit("usage: python -m tests.servers.s3 setup")

@@ -24,7 +24,7 @@ from types import TracebackType
 import pyspark
 
 import tidemill
-from tests.servers.spark_connect import _die_with_parent, _free_port
+from tests.servers.children import die_with_parent, end, free_port
 from tidemill.engines.java import find_java, home_for_spark
 
 HOME = Path(pyspark.__file__).parent
@@ -68,7 +68,7 @@ class SparkCluster:
         self._memory = memory
         self._folder = Path(tempfile.mkdtemp(prefix="tidemill-cluster-"))
         self._java = str(home_for_spark(find_java(os.environ, pyspark.__version__)))
-        self._port, self._page = _free_port(), _free_port()
+        self._port, self._page = free_port(), free_port()
         self.workers: list[Worker] = []
         self._started = 0
         try:
@@ -144,12 +144,12 @@ class SparkCluster:
         """Stop the workers with all that they started, then the master."""
         for number, worker in enumerate(self.workers):
             left = self.executors(number)
-            _end(worker.process)
+            end(worker.process, 10)
             for pid in {*left, *self.executors(number)}:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         if hasattr(self, "_master"):
-            _end(self._master)
+            end(self._master, 10)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> SparkCluster:
@@ -177,7 +177,7 @@ class SparkCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def _state(self) -> str:
@@ -196,13 +196,3 @@ class SparkCluster:
                 why = f"ended: {ended}" if ended else f"not within {_READY_S} s"
                 raise RuntimeError(f"the Spark cluster for tests did not start ({what}; {why}):\n{self.said()}")
             time.sleep(0.1)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -5,28 +5,23 @@ INVARIANT: the server dies with the process that started it, and is stopped by i
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 import pyspark
 
+from tests.servers.children import answers, die_with_parent, end, free_port, is_ready
 from tidemill.engines.java import find_java, home_for_spark
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _READY_S = 180
-_PR_SET_PDEATHSIG = 1
 
 
 class SparkConnectServer:
@@ -46,13 +41,7 @@ class SparkConnectServer:
         return self._process.pid
 
     def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        end(self._process, 20)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> SparkConnectServer:
@@ -65,7 +54,7 @@ class SparkConnectServer:
         """Start on a free port. If another process binds it first, try another port."""
         log = self._folder / "server.log"
         for _ in range(3):
-            port = _free_port()
+            port = free_port()
             process = subprocess.Popen(
                 _command(port, self._settings),
                 env=_environment(),
@@ -73,9 +62,9 @@ class SparkConnectServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log.open("wb"),
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
-            if _is_ready(process, port):
+            if is_ready(process, lambda port=port: answers(port), _READY_S):
                 return process, port
         raise RuntimeError(
             f"the Spark Connect server for tests did not start: {log.read_text(errors='replace')[-3000:]}"
@@ -104,28 +93,3 @@ def _environment() -> dict[str, str]:
     java = find_java(os.environ, pyspark.__version__)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     return kept | {"JAVA_HOME": str(home_for_spark(java)), "PYSPARK_PYTHON": sys.executable}
-
-
-def _die_with_parent() -> None:
-    """The scripts of spark-submit become the JVM by exec, which keeps this."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-def _is_ready(process: subprocess.Popen[bytes], port: int) -> bool:
-    deadline = time.monotonic() + _READY_S
-    while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return True
-        time.sleep(0.1)
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-    return False

@@ -6,15 +6,16 @@ Two drivers at once, a lost worker, spark-submit and cluster mode are in `tests/
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ import pytest
 import tidemill as tm
 from tests.interpreters import interpreter
 from tests.model import retail, same_result
-from tests.servers import spark_cluster
 from tests.servers.s3 import S3Server
 from tests.servers.spark_cluster import SparkCluster
+from tidemill.engines.worker import MANIFEST, built_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_a_cluster.py")
@@ -40,15 +41,6 @@ verbs = sys.argv[1 :sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1:]
 sys.exit(sum(10**place * main(list(words)) for place, words in enumerate(verbs)))
 """
 """Two command lines in one process with one Spark context. The second exit status counts ten times."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[SparkCluster]:
-    lacks = spark_cluster.missing()
-    if lacks:
-        pytest.skip(lacks)
-    with SparkCluster() as running:
-        yield running
 
 
 def tidemill(
@@ -254,6 +246,25 @@ def test_a_python_without_packages_works_with_a_packed_archive(cluster: SparkClu
     other = tm.open(same_result.pipeline(tmp_path / "local/data"), root=str(tmp_path / "local/root"))
     other.run(engine="local")
     same_result.same(results(repository), results(other))
+
+
+def test_an_archive_for_another_machine_is_named_before_a_plan(cluster: SparkCluster, tmp_path: Path) -> None:
+    manifest = json.dumps({"packages": {}, "modules": [], **built_for(), "machine": "linux-sparc64"}).encode()
+    with tarfile.open(tmp_path / "env.tar.gz", "w:gz") as archive:
+        entry = tarfile.TarInfo(MANIFEST)
+        entry.size = len(manifest)
+        archive.addfile(entry, io.BytesIO(manifest))
+    conf = {
+        "spark.archives": f"{tmp_path / 'env.tar.gz'}#tidemill-env",
+        "spark.executorEnv.PYTHONPATH": "tidemill-env",
+        "spark.cores.max": "1",
+        **shared(tmp_path),
+    }
+    ran = tidemill(cluster, "run", shop(tmp_path), "--root", str(tmp_path / "root"), "--engine", "spark", conf=conf)
+    assert ran.returncode == 1
+    ours = " on ".join((f"Python {built_for()['python']}", "linux-sparc64"))
+    assert f"was given an archive of `tidemill pack` for {ours}, and is Python" in ran.stderr, ran.stderr[-3000:]
+    assert plans(tmp_path / "root") == []
 
 
 def other_python() -> str | None:

@@ -38,7 +38,7 @@ from .sender import Origin, Outgoing, Sender
 from .spill import received
 from .whence import whence, without_numbers
 from .wire import Chunk, Observed
-from .work import Item
+from .work import Data, Item
 
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
@@ -48,7 +48,7 @@ LARGE_BYTES = 128 * 1024**2
 """From so many bytes of rows on, memory that reading needed is returned to the system first."""
 
 
-def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+def run(batch: Batch, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
     """Apply the items that one range of one level received; yield its chunks for the next level, and its receipt."""
     with PeakMemory() as memory:
         inbox = Inbox(received(items, batch.settings.task_memory_bytes // ROWS_SHARE))

@@ -19,7 +19,7 @@ from ..installed import version_of_tidemill
 from ..settings import Settings
 from ..state.disk_cache import DiskCache
 from ..store import folder_store
-from .work import Item, StateWork
+from .work import Data, Item, StateWork
 
 _REQUIRED = ("pyarrow", "duckdb", "boto3")
 """What Tidemill itself needs beside its native module, which this module imports."""
@@ -63,7 +63,7 @@ class Inspection(StateWork):
     paths: tuple[str, ...] = ()
     levels: int = 1
 
-    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:  # noqa: ARG002
+    def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:  # noqa: ARG002
         """Return what this worker has."""
         lacking = [f"`{name}`" for name in (*_REQUIRED, *self.imports) if not _is_here(name)]
         if lacking:

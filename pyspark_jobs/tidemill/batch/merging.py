@@ -21,7 +21,7 @@ from ..store import Store
 from . import wire
 from .batch import task_attempt
 from .place import Place
-from .work import Item, StateWork
+from .work import Data, Item, StateWork
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class MergeWork(StateWork):
         """1, because no task sends rows to another."""
         return 1
 
-    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+    def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
         """Merge a range, store it, and yield the number of the range with a receipt or an error."""
         del level, items
         try:

@@ -21,7 +21,7 @@ from . import wire
 from .place import Place
 from .ranges import cut
 from .rewriting import Rewrite, migrated, one_row_each, run_of
-from .work import Item, StateWork
+from .work import Data, Item, StateWork
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class MigrateWork(StateWork):
         """The sequence of the new segments: above all that they replace."""
         return 1 + max((segment.sequence for segment in self.segments), default=0)
 
-    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+    def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
         """Run a task. If it fails, the error goes to all ranges of the next level."""
         is_last = level == self.levels - 1
         try:
@@ -110,7 +110,7 @@ class MigrateWork(StateWork):
         )  # fmt: skip
 
 
-def _receipt(data: bytes) -> Receipt:
+def _receipt(data: Data) -> Receipt:
     message = wire.decode(data)
     if isinstance(message, wire.Failure):
         raise message.error()

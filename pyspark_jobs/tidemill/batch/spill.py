@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from ..store.full import no_temporary_file
 from .wire import ALIGNMENT, Chunk, Message, decode
+from .work import Data
 
 
-def received(items: Iterable[bytes], limit_bytes: int) -> list[Message]:
+def received(items: Iterable[Data], limit_bytes: int) -> list[Message]:
     """Decode the items, in order. Chunks beyond `limit_bytes` in all are in a mapped file instead of in memory.
 
     `StoreUnavailable` if the disk is full.

@@ -13,7 +13,7 @@ from ..errors import InvalidInput, TidemillError
 from . import apply, scatter, wire
 from .batch import Batch
 from .memory import private_bytes
-from .work import Item
+from .work import Data, Item
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BatchWork:
         """Run scatter task `task`. If it fails, the error goes to every range."""
         return self._guarded(lambda: scatter.run(self.batch, task), self.ranges, f"task {task + 1} that reads input")
 
-    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+    def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
         """Run the apply task of a range. If it fails, the error goes to all ranges of the next level."""
         targets = self.ranges if level < self.levels - 1 else 1
         what = f"key range {range_index + 1} of {self.ranges}"

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..errors import KINDS, InternalError, TidemillError
 from ..protocol.records import Furthest, LateRow
+from .work import Data
 
 ChunkKind = Literal["rows", "output", "rejects", "late"]
 ROWS: ChunkKind = "rows"
@@ -24,6 +25,9 @@ LATE: ChunkKind = "late"
 _HEADER, _RECEIPT, _FAILURE = "header", "receipt", "failure"
 ALIGNMENT = 64
 """Bodies begin at a multiple of 64 bytes. Arrow computes with aligned buffers, and warns about others."""
+
+_SMALL_BYTES = 256 * 1024
+"""Chunks from this size on are measured before they are written, so that no memory is copied while it grows."""
 
 Bounds = dict[str, tuple[int, int]]
 """The least and greatest event time in ms, by watermark."""
@@ -127,12 +131,24 @@ class Failure:
 Message = Chunk | Header | Receipt | Failure
 
 
-def chunk(head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> bytes:
-    """Encode a chunk."""
-    sink = pa.BufferOutputStream()
+def chunk(head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> Data:
+    """Encode a chunk. The rows are copied once, into memory of Arrow's pool, which uses it again for later chunks."""
+    begin = _head(head.kind, dataclasses.asdict(head))
+    if rows.nbytes < _SMALL_BYTES:
+        sink = pa.BufferOutputStream()
+        _write(sink, begin, rows)
+        return memoryview(sink.getvalue())
+    counted = pa.MockOutputStream()
+    _write(counted, begin, rows)
+    buffer = pa.allocate_buffer(counted.size())
+    _write(pa.FixedSizeBufferWriter(buffer), begin, rows)
+    return memoryview(buffer)
+
+
+def _write(sink: pa.NativeFile, begin: bytes, rows: pa.RecordBatch | pa.Table) -> None:
+    sink.write(begin)
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write(rows)
-    return _encode(head.kind, dataclasses.asdict(head), sink.getvalue().to_pybytes())
 
 
 def header(head: Header) -> bytes:
@@ -151,10 +167,10 @@ def failure(error: TidemillError) -> bytes:
     return _encode(_FAILURE, dataclasses.asdict(Failure(kind, error.message, error.hint)))
 
 
-def decode(data: bytes) -> Message:
+def decode(data: Data) -> Message:
     """Decode a message of any kind."""
     length = int.from_bytes(data[:4], "little")
-    kind, fields = json.loads(data[4 : 4 + length])
+    kind, fields = json.loads(bytes(data[4 : 4 + length]))
     body = memoryview(data)[4 + length :]
     if kind == _HEADER:
         return Header(fields["sender"], fields["sent"], _observed(fields["observed"]))
@@ -173,9 +189,13 @@ def widen(bounds: Bounds, name: str, found: tuple[int, int] | None) -> None:
 
 
 def _encode(kind: str, fields: dict[str, Any], body: bytes = b"") -> bytes:
+    return _head(kind, fields) + body
+
+
+def _head(kind: str, fields: dict[str, Any]) -> bytes:
     text = json.dumps([kind, fields], separators=(",", ":")).encode()
     text += b" " * (-(4 + len(text)) % ALIGNMENT)
-    return b"".join((len(text).to_bytes(4, "little"), text, body))
+    return len(text).to_bytes(4, "little") + text
 
 
 def _observed(fields: dict[str, Any]) -> Observed:

@@ -12,13 +12,16 @@ from typing import Protocol
 
 from ..errors import InternalError
 
+Data = bytes | memoryview
+"""A message. An engine hands on its bytes, and may make a `bytes` of a `memoryview`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """A chunk or a receipt on its way: bytes for range `target` of the next level."""
 
     target: int
-    data: bytes
+    data: Data
 
 
 class Work(Protocol):
@@ -47,7 +50,7 @@ class Work(Protocol):
     def scatter(self, task: int) -> Iterator[Item]:
         """Run scatter task `task`; yield items for the ranges of level 0."""
 
-    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+    def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
         """Run the apply task of a range on the items sent to it, in any order.
 
         Yield items for the next level or, on the last level, receipts with target 0.

@@ -21,6 +21,8 @@ from .context import Context
 
 EARLY_BYTES = 8 * 1024**2
 """The most bytes of files that the driver reads beside the plan. More takes longer than a request."""
+SHIPPED_BYTES = 512 * 1024
+"""The same on Spark, where the files go to the workers with each task. From 1 MiB on, PySpark makes it a broadcast."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,10 @@ def create_plan(context: Context, plan: Plan, engine: Engine) -> Created:
 
 
 def _early_reads(context: Context, plan: Plan, engine: Engine) -> dict[tuple[str, str], Callable[[], Early | None]]:
-    """Return the calls that read the files of a plan, by source and path.
-
-    Empty unless this process reads the files, and they are few and small.
-    """
+    """Return the calls that read the files of a plan, by source and path. Empty unless they are few and small."""
     store, options = context.store, dict(context.storage_options.get("source") or {})
-    if engine.name != "local" or len(plan.splits) > store.requests_at_once or planned_bytes(plan) > EARLY_BYTES:
+    most = EARLY_BYTES if engine.name == "local" else SHIPPED_BYTES
+    if len(plan.splits) > store.requests_at_once or planned_bytes(plan) > most:
         return {}
     sources = context.job.sources
     return {(one.source, one.path): partial(sources[one.source].read_early, one, options) for one in plan.splits}

@@ -15,10 +15,10 @@ _ARROW = pa.schema([("place", pa.int32()), ("target", pa.int32()), ("data", pa.b
 _ROWS = 1024
 _BYTES = 4 * 1024**2
 
-Row = tuple[int, int, bytes | None]
+Row = tuple[int, int, bytes | memoryview | None]
 
 
-def addressed(pairs: Iterable[tuple[int, bytes]], places: Sequence[int], marks: bool) -> Iterator[Row]:
+def addressed(pairs: Iterable[tuple[int, bytes | memoryview]], places: Sequence[int], marks: bool) -> Iterator[Row]:
     """Yield the rows of a task's items. The task that `marks` sends the markers of all ranges first."""
     if marks:
         yield from ((place, target, None) for target, place in enumerate(places))

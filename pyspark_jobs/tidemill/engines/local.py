@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from ..batch.work import Work
+from ..batch.work import Data, Work
 from .failure import task_failed
 from .worker import apply, is_alone, run_whole, scatter
 
-Pair = tuple[int, bytes]
+Pair = tuple[int, Data]
 
 
 class LocalEngine:
@@ -32,19 +32,19 @@ class LocalEngine:
         if not work.ranges:
             return []
         try:
-            return list(run_whole(work)) if is_alone(work) else self._by_level(work)
+            return list(map(bytes, run_whole(work))) if is_alone(work) else self._by_level(work)
         except Exception as error:
             line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
             raise task_failed(line, traceback.format_exc(), self.name) from error
 
     def _by_level(self, work: Work) -> list[bytes]:
-        received: list[list[bytes]] = [[] for _ in range(work.ranges)]
+        received: list[list[Data]] = [[] for _ in range(work.ranges)]
         for target, data in self._run([_scatter(work, task) for task in range(work.scatter_tasks)]):
             received[target].append(data)
         for level in range(work.levels):
             pairs = self._run([_apply(work, level, index, received) for index in range(work.ranges)])
             if level == work.levels - 1:
-                return [data for _, data in pairs]
+                return [bytes(data) for _, data in pairs]
             received = [[] for _ in range(work.ranges)]
             for target, data in pairs:
                 received[target].append(data)
@@ -81,14 +81,14 @@ def _scatter(work: Work, task: int) -> Callable[[], Iterator[Pair]]:
     return lambda: scatter(work, task)
 
 
-def _taken(items: list[bytes]) -> Iterator[bytes]:
+def _taken(items: list[Data]) -> Iterator[Data]:
     """Yield the items in order. The list does not keep them."""
     items.reverse()
     while items:
         yield items.pop()
 
 
-def _apply(work: Work, level: int, index: int, received: list[list[bytes]]) -> Callable[[], Iterator[Pair]]:
+def _apply(work: Work, level: int, index: int, received: list[list[Data]]) -> Callable[[], Iterator[Pair]]:
     """Return a task that takes the items of its range out of `received`, so that they are freed when it ends."""
 
     def task() -> Iterator[Pair]:

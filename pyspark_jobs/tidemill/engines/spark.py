@@ -7,9 +7,9 @@ level is its range i, even if it received nothing, so every range is applied exa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..batch.work import Work
+from ..batch.work import Data, Work
 from ..settings import Settings
 from .executors import ExecutorWatch, count_executors
 from .failure import failed
@@ -20,7 +20,7 @@ from .worker import Shipment, apply, is_alone, pack, partition, run_reporting, r
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-_Task = Callable[[Iterable[bytes]], Iterator[bytes]]
+_Task = Callable[[Iterable[bytes]], Iterator[Any]]
 
 
 class SparkEngine:
@@ -119,7 +119,7 @@ def _exchanged(sent: RDD[bytes], ranges: int) -> RDD[bytes]:
 def _whole(shipment: Shipment) -> _Task:
     pickle, paths = shipment
 
-    def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
+    def task(nothing: Iterable[bytes]) -> Iterator[Data]:
         yield from nothing
         yield from run_reporting(run_whole, pickle, paths)
 
@@ -129,7 +129,7 @@ def _whole(shipment: Shipment) -> _Task:
 def _scatter(shipment: Shipment) -> _Task:
     pickle, paths = shipment
 
-    def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
+    def task(nothing: Iterable[bytes]) -> Iterator[Data]:
         yield from nothing
         index = partition()
         yield from pack(run_reporting(lambda work: scatter(work, index), pickle, paths))
@@ -140,7 +140,7 @@ def _scatter(shipment: Shipment) -> _Task:
 def _apply(shipment: Shipment, level: int) -> _Task:
     pickle, paths = shipment
 
-    def task(received: Iterable[bytes]) -> Iterator[bytes]:
+    def task(received: Iterable[bytes]) -> Iterator[Data]:
         index = partition()
         return pack(run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 
@@ -150,7 +150,7 @@ def _apply(shipment: Shipment, level: int) -> _Task:
 def _receipts(shipment: Shipment, level: int) -> _Task:
     pickle, paths = shipment
 
-    def task(received: Iterable[bytes]) -> Iterator[bytes]:
+    def task(received: Iterable[bytes]) -> Iterator[Data]:
         index = partition()
         return (data for _, data in run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 

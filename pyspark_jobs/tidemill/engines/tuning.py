@@ -26,6 +26,10 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # What tasks exchange stays on this machine: to compress it takes longer than to write it. Spark's checksums do not
+    # detect damage, they only say afterwards which machine is to blame.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
 }
 _DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
 _EXTRA_OPTIONS = "spark.driver.extraJavaOptions"

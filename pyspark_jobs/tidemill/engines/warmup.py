@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..batch.work import Item
+from ..batch.work import Data, Item
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,6 @@ class Warmup:
         """Send one byte to every range."""
         return (Item(target, b"%d" % task) for target in range(self.ranges))
 
-    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+    def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
         """Return a receipt that names the level, the range and its senders."""
-        yield Item(0, b"%d/%d: %s" % (level, range_index, b" ".join(sorted(items))))
+        yield Item(0, b"%d/%d: %s" % (level, range_index, b" ".join(sorted(map(bytes, items)))))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from ..batch.work import Item, Work
+    from ..batch.work import Data, Item, Work
 
 T = TypeVar("T")
 
@@ -147,20 +147,20 @@ def is_alone(work: Work) -> bool:
     return work.scatter_tasks <= 1 and work.ranges == 1
 
 
-def run_whole(work: Work) -> Iterator[bytes]:
+def run_whole(work: Work) -> Iterator[Data]:
     """Run all of a work that `is_alone` in this task, and yield its receipts."""
-    received: Iterator[bytes] = (data for task in range(work.scatter_tasks) for _, data in scatter(work, task))
+    received: Iterator[Data] = (data for task in range(work.scatter_tasks) for _, data in scatter(work, task))
     for level in range(work.levels):
         received = _data(apply(work, level, 0, received))
     return received
 
 
-def scatter(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
+def scatter(work: Work, task: int) -> Iterator[tuple[int, Data]]:
     """Yield (range, bytes) of every item that a scatter task sends."""
     return _addressed(work.scatter(task), work.ranges, f"scatter task {task}")
 
 
-def apply(work: Work, level: int, range_index: int, received: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def apply(work: Work, level: int, range_index: int, received: Iterable[Data]) -> Iterator[tuple[int, Data]]:
     """Apply what a range of a level received; yield (range, bytes) of its items. The range of a receipt is 0."""
     rest = iter(received)
     targets = work.ranges if level + 1 < work.levels else 1
@@ -169,19 +169,19 @@ def apply(work: Work, level: int, range_index: int, received: Iterable[bytes]) -
         pass
 
 
-def pack(pairs: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+def pack(pairs: Iterable[tuple[int, Data]]) -> Iterator[Data]:
     """Yield the packed range, then the bytes, of each item, as Spark's exchange of bytes expects them."""
     for target, data in pairs:
         yield struct.pack("!q", target)
         yield data
 
 
-def _addressed(items: Iterable[Item], targets: int, sender: str) -> Iterator[tuple[int, bytes]]:
+def _addressed(items: Iterable[Item], targets: int, sender: str) -> Iterator[tuple[int, Data]]:
     for item in items:
         if not 0 <= item.target < targets:
             raise ValueError(f"{sender} sent an item to range {item.target}, expected 0 to {targets - 1}")
         yield item.target, item.data
 
 
-def _data(pairs: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+def _data(pairs: Iterable[tuple[int, Data]]) -> Iterator[Data]:
     return (data for _, data in pairs)

@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody uses. Another process may bind it first, so whoever starts tries again."""
+    """Return a free port of 127.0.0.1. Another process may bind it before the caller does, who then tries again."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The private memory of this process, and the greatest value while a task ran.
+"""The private memory of this process, the greatest value while a task ran, and how much of it is kept when freed.
 
 Private memory is what the system cannot take back without ending the process: not the mapped files of the cache on disk
 or of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident size of the process takes its place.
@@ -6,6 +6,9 @@ or of `spill`. On Linux it is read from `/proc`. Elsewhere the greatest resident
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
 import resource
 import sys
 import threading
@@ -15,6 +18,9 @@ from types import TracebackType
 _STATUS = "/proc/self/status"
 _EVERY_S = 0.02
 _PRIVATE = (b"RssAnon:", b"RssShmem:")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_MAPPED_BYTES = 32 * 1024**2
+"""Pieces of memory from this size on are returned to the system all the same: the most that glibc accepts."""
 
 
 def private_bytes() -> int:
@@ -28,6 +34,20 @@ def private_bytes() -> int:
         return sum(found) * 1024
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
+
+
+def keep_freed_memory(limit_bytes: int) -> None:
+    """Let glibc keep up to `limit_bytes` of memory that this process has freed, for what the next task receives.
+
+    By default it returns that memory to the system, and the next task waits for each page of it. Settings of the user
+    in the environment, and other C libraries, are left as they are.
+    """
+    if sys.platform != "linux" or any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
+        return
+    with contextlib.suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, min(limit_bytes, 2**31 - 1))
 
 
 class PeakMemory:

@@ -52,7 +52,7 @@ class Backlog:
     def has_grown(self, batch: Plan, calls_for_spark: Callable[[Plan], bool]) -> bool:
         """Whether so much has arrived since the listing that a batch that would run in this process is one for Spark.
 
-        Then the drain goes on with what is there now. Otherwise, files that have arrived are for the next run.
+        Then the drain continues with what is there now. Otherwise, files that have arrived are for the next run.
         """
         if self._listed is None or time.monotonic() - self._listed_at < LIST_AGAIN_S:
             return False

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import mmap
+import os
+import platform
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -80,3 +84,26 @@ def test_no_thread_outlives_an_interrupt_while_it_starts(monkeypatch: pytest.Mon
 
 def _watchers() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "tidemill-memory"]
+
+
+KEEPS = """
+import sys
+from tidemill.batch.memory import keep_freed_memory, private_bytes
+if sys.argv[1] != "default":
+    keep_freed_memory(int(sys.argv[1]) << 20)
+for _ in range(2):  # what glibc does by default depends on what was freed before
+    chunks = [bytearray(b"x") * (6 << 20) for _ in range(16)]
+    del chunks
+print(private_bytes() >> 20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the C library glibc, as on most Linux systems")
+@pytest.mark.parametrize(
+    ("keep", "variables", "keeps"),
+    [("default", {}, False), ("256", {}, True), ("8", {}, False), ("256", {"MALLOC_TRIM_THRESHOLD_": "1"}, False)],
+)
+def test_freed_memory_is_kept_up_to_the_limit(keep: str, variables: dict[str, str], keeps: bool) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
+    printed = subprocess.check_output([sys.executable, "-c", KEEPS, keep], env=environment, text=True)
+    assert (int(printed) >= 96) == keeps, printed

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
 from tidemill.batch import spill, wire
 from tidemill.batch.spill import received
 from tidemill.batch.wire import Chunk, ChunkHead, Header, Observed
+from tidemill.batch.work import Data
 
 
-def chunk(number: int, rows: int) -> bytes:
+def chunk(number: int, rows: int) -> Data:
     values = pa.RecordBatch.from_pydict(
         {"v": pa.array(range(number, number + rows), pa.int64()), "t": ["x" * 7] * rows}
     )
@@ -28,6 +29,7 @@ def plain(message: wire.Message) -> object:
     return (message.head, message.batch().to_pylist()) if isinstance(message, Chunk) else message
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 6_000))
 def test_a_spilled_message_reads_as_one_in_memory(sizes: list[int], limit: int) -> None:
     items = [

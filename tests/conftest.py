@@ -15,6 +15,7 @@ from tests.servers.s3 import S3Server
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
 
+pytest.register_assert_rewrite("tests.model.at_once")
 _workers: list[dict[str, int]] = []
 
 

@@ -53,9 +53,11 @@ def waiting(batch_time, user, row, state):
 
 sound, running = running, waiting
 
+GIVE_UP = []
+
 def until(done):
-    give_up = time.monotonic() + 60
-    while not done() and time.monotonic() < give_up:
+    GIVE_UP[:] = GIVE_UP or [time.monotonic() + 60]  # once in a task, not for each row
+    while not done() and time.monotonic() < GIVE_UP[0]:
         time.sleep(0.02)
 """
 FOR_A_LOSS = """

@@ -125,15 +125,21 @@ class AirflowServers:
             "WHERE xact_start IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
         pid = self.pids[component]
-        while True:
+
+        def killed() -> bool:
             os.kill(pid, signal.SIGSTOP)
-            quiet_at = time.monotonic() + 1  # other servers end theirs within a second
-            while self.query(is_open) and time.monotonic() < quiet_at:
-                time.sleep(0.02)
-            if not self.query(is_open):
-                return self.kill(component)
-            os.kill(pid, signal.SIGCONT)
-            time.sleep(0.1)
+            try:
+                quiet_at = time.monotonic() + 1  # other servers end theirs within a second
+                while (found := self.query(is_open)) and time.monotonic() < quiet_at:
+                    time.sleep(0.02)
+                if not found:
+                    self.kill(component)
+                return not found
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+        wait_until(killed, f"{component} has no transaction open")
 
     def stop(self) -> None:
         """End all processes, each by the reaper that adopted it, and then PostgreSQL."""

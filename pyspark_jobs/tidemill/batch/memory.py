@@ -18,6 +18,8 @@ from types import TracebackType
 _STATUS = "/proc/self/status"
 _EVERY_S = 0.02
 _PRIVATE = (b"RssAnon:", b"RssShmem:")
+_USERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+"""Variables by which a user sets the same."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAPPED_BYTES = 32 * 1024**2
 """Pieces of memory from this size on are returned to the system all the same: the most that glibc accepts."""
@@ -40,9 +42,9 @@ def keep_freed_memory(limit_bytes: int) -> None:
     """Let glibc keep up to `limit_bytes` of memory that this process has freed, for what the next task receives.
 
     By default it returns that memory to the system, and the next task waits for each page of it. Settings of the user
-    in the environment, and other C libraries, are left as they are.
+    in the environment, and other C libraries, stay as they are. `private_bytes` includes this memory.
     """
-    if sys.platform != "linux" or any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
+    if sys.platform != "linux" or any(name in os.environ for name in _USERS):
         return
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -60,14 +62,17 @@ class PeakMemory:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self._lock = threading.Lock()
         self._ended = threading.Event()
         what = (self._ended, weakref.ref(self))
         self._thread = threading.Thread(target=_watch, args=what, name="tidemill-memory", daemon=True)
 
     def look(self) -> int:
         """Look now, and return the greatest value so far."""
-        self.bytes = max(self.bytes, private_bytes())
-        return self.bytes
+        now = private_bytes()
+        with self._lock:  # the thread looks, too
+            self.bytes = max(self.bytes, now)
+            return self.bytes
 
     def __enter__(self) -> PeakMemory:
         self.look()

@@ -12,6 +12,7 @@ import dataclasses
 import mmap
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -23,17 +24,14 @@ from .memory import keep_freed_memory
 from .wire import ALIGNMENT, Chunk, Message, decode
 from .work import Data
 
-_SPARK_FOLDERS = "SPARK_LOCAL_DIRS"
-"""The variable by which a worker of Spark knows its local folders."""
-
 
 def received(items: Iterable[Data], limit_bytes: int) -> list[Message]:
     """Decode the items, in order. Chunks beyond `limit_bytes` in all are in a mapped file instead of in memory.
 
     `StoreUnavailable` if the disk is full.
     """
-    if _SPARK_FOLDERS in os.environ:
-        keep_freed_memory(limit_bytes)  # Spark's worker reads each chunk into memory of its own
+    if "pyspark.worker" in sys.modules:  # which reads each chunk into memory of its own
+        keep_freed_memory(limit_bytes)
     messages: list[Message] = []
     held = 0
     with contextlib.ExitStack() as stack:
@@ -98,5 +96,5 @@ class _SpillFile:
 
 def _folder_of_spark() -> str | None:
     """Return the local folder of Spark's worker with the most free space; None if no worker of Spark runs this."""
-    folders = [one for one in os.environ.get(_SPARK_FOLDERS, "").split(",") if one and os.path.isdir(one)]
+    folders = [one for one in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if one and os.path.isdir(one)]
     return max(folders, key=lambda one: shutil.disk_usage(one).free, default=None)

@@ -1,7 +1,7 @@
 """`auto`: which engine runs a batch. A small one does not pay for a JVM, a large one gets all cores of the cluster.
 
-INVARIANT: the choice depends on the plan, the code, the state's size and the settings, and is made before a JVM starts.
-Both engines make the same bits, so the choice changes no result.
+INVARIANT: the choice depends on the plan, the code, the settings, and what the version before says of its state and its
+rows, and is made before a JVM starts. Both engines make the same bits, so the choice changes no result.
 """
 
 from __future__ import annotations

@@ -1,24 +1,22 @@
 """`Backlog`: the files that wait, as one drain sees them.
 
-INVARIANT: the sources are listed once in a drain, so that it ends, and so that the cost of listing does not grow with
-the number of batches. They are listed again only where the reasons say so: before a sweep that is due after the
-listing, and while a backlog that grows may call for Spark, which happens once.
+INVARIANT: a drain reads the files of one listing, so that it ends. It takes another one only before a sweep that has
+become due, and when it moves to Spark, which it does once.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable
 
 from ..errors import TidemillError
-from ..protocol.records import Commit, Plan
-from ..sources.contract import SourceFile
+from ..protocol.records import Commit
 from . import plan as planning
 from .context import Context
 
 LIST_AGAIN_S = 10.0
 """How long a listing is new enough to choose an engine: about what a start of Spark takes."""
+LISTING_SHARE = 10
+"""How many times as long as a listing took a drain waits at least before it lists again."""
 
 
 class Backlog:
@@ -27,41 +25,48 @@ class Backlog:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._seen: planning.Waiting | None = None
-        self._ahead: planning.Listing | None = None
-        self._listed: planning.Listing | None = None
-        self._listed_at = 0.0
+        self._kept: planning.Listing | None = None
+        self._list_again_at = 0.0
 
     def keep(self, listed: planning.Listing | None) -> None:
         """Keep a listing that was made before it is needed. INVARIANT: the head was known before it was made."""
-        self._ahead = listed
+        self._kept = listed
 
     def forget(self) -> None:
         """List the sources again when the backlog is next asked for."""
         self._seen = None
 
+    def take(self, waiting: planning.Waiting) -> None:
+        """Continue with what a later listing has found."""
+        self._seen = waiting
+
     def at(self, head: Commit | None) -> planning.Waiting:
-        """Return the files that wait at `head`."""
+        """Return the files that wait at `head`. `InvalidInput` if they do not fit those that were read."""
         if self._seen is not None:
             self._seen = planning.still_waiting(self.context, head, self._seen)
-            return self._seen
-        self._listed_at = time.monotonic()
-        self._listed = self._ahead or planning.listing(self.context)
-        self._seen, self._ahead = planning.waiting(self.context, head, self._listed), None
+        else:
+            self._seen, self._kept = self._listed(head, self._kept), None
         return self._seen
 
-    def has_grown(self, batch: Plan, calls_for_spark: Callable[[Plan], bool]) -> bool:
-        """Whether so much has arrived since the listing that a batch that would run in this process is one for Spark.
+    def listed_again(self, head: Commit | None) -> planning.Waiting | None:
+        """Return the files that wait now, by a new listing. The drain keeps the old one until `take`.
 
-        Then the drain continues with what is there now. Otherwise, files that have arrived are for the next run.
+        None if the last listing is new enough, or if there is an error, which is for the next run.
         """
-        if self._listed is None or time.monotonic() - self._listed_at < LIST_AGAIN_S:
-            return False
-        found = listing_if_possible(self.context)
-        self._listed_at = time.monotonic()
-        if found is None or not calls_for_spark(_with_arrived(batch, self._listed, found)):
-            return False
-        self._seen, self._ahead = None, found
-        return True
+        if time.monotonic() < self._list_again_at:
+            return None
+        try:
+            return self._listed(head, None)
+        except TidemillError:
+            return None
+
+    def _listed(self, head: Commit | None, listed: planning.Listing | None) -> planning.Waiting:
+        started = time.monotonic()
+        try:
+            return planning.waiting(self.context, head, listed)
+        finally:
+            ended = time.monotonic()
+            self._list_again_at = ended + max(LIST_AGAIN_S, LISTING_SHARE * (ended - started))
 
 
 def listing_if_possible(context: Context) -> planning.Listing | None:
@@ -70,14 +75,3 @@ def listing_if_possible(context: Context) -> planning.Listing | None:
         return planning.listing(context)
     except TidemillError:
         return None
-
-
-def _with_arrived(batch: Plan, before: planning.Listing, now: planning.Listing) -> Plan:
-    """Return the plan of a batch, with the files that a later listing has and an earlier one has not behind it."""
-    known = {_identity(file) for files in before.files.values() for file in files}
-    arrived = sum(file.size for files in now.files.values() for file in files if _identity(file) not in known)
-    return dataclasses.replace(batch, outstanding_bytes=batch.outstanding_bytes + arrived)
-
-
-def _identity(file: SourceFile) -> tuple[str, str, str]:
-    return file.source, file.path, file.etag

@@ -1,6 +1,6 @@
 """`Choice`: which engine runs each batch of a run, started when it is first needed.
 
-INVARIANT: an idle run starts no engine, and a run that has started Spark stays with it.
+INVARIANT: an idle run starts no engine, and a run that has started Spark or moved to it stays there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Choice:
         self.context = context
         self._spark, self._engine, self._tasks = spark, engine, tasks
         self._started: dict[str, Engine] = {}
+        self._has_moved = False
 
     def engine(self, head: Commit | None, plan: Plan) -> Engine:
         """Return the engine of a batch over the version `head`. It is started, and workers are asked, only once."""
@@ -43,17 +44,19 @@ class Choice:
             self._started[name] = found
         return self._started[name]
 
-    def is_open(self) -> bool:
-        """Whether a greater backlog can still change the engine of this run."""
-        return self._engine == AUTO and self._spark is None and "spark" not in self._started and has_spark()
+    def may_move(self, head: Commit | None, plan: Plan) -> bool:
+        """Whether a batch runs in this process only because too little waits for Spark."""
+        is_chosen = self._engine == AUTO and self._spark is None
+        return is_chosen and has_spark() and self._name(head, plan) == "local"
 
-    def calls_for_spark(self, head: Commit | None, plan: Plan) -> bool:
-        """Whether a batch with this plan is one for Spark."""
-        return self._name(head, plan) == "spark"
+    def move(self, head: Commit | None, plan: Plan) -> bool:
+        """Move to Spark for the rest of the run if a batch with this plan is one for Spark. Return whether it is."""
+        self._has_moved = self._name(head, plan) == "spark"
+        return self._has_moved
 
     def _name(self, head: Commit | None, plan: Plan) -> str:
         if self._engine != AUTO:
             return self._engine
-        if self._spark is not None or "spark" in self._started:
+        if self._spark is not None or self._has_moved or "spark" in self._started:
             return "spark"
         return "local" if is_small(self.context.job, self.context.settings, head, plan) or not has_spark() else "spark"

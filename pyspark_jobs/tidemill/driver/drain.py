@@ -216,15 +216,19 @@ class Drain:
         return self._swept(head, seen) if batch is None else self._create_plan(head, batch)
 
     def _next_batch(self, head: Commit | None) -> tuple[planning.Waiting, Plan | None]:
-        """Return what waits, and a plan over a part of it, or None if nothing waits."""
+        """Return what waits, and a plan over a part of it, or None if nothing waits.
+
+        If so much has arrived since the listing that the backlog is one for Spark, the run moves there, with all of it.
+        """
         seen = self._backlog.at(head)
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
-        if batch is None or not self._choice.is_open() or self._choice.calls_for_spark(head, batch):
+        if batch is None or not self.done.progress or not self._choice.may_move(head, batch):
             return seen, batch
-        if not self._backlog.has_grown(batch, partial(self._choice.calls_for_spark, head)):
+        now = self._backlog.listed_again(head)
+        if now is None or not self._choice.move(head, planning.with_backlog(batch, now)):
             return seen, batch
-        seen = self._backlog.at(head)
-        return seen, planning.next_batch(self.context, head, seen, self.limits.batch_time)
+        self._backlog.take(now)
+        return now, planning.next_batch(self.context, head, now, self.limits.batch_time)
 
     def _swept(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         swept = self._sweep_if_due(head, seen)

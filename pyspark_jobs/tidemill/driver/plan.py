@@ -90,8 +90,8 @@ def waiting(context: Context, head: Commit | None, listed_before: Listing | None
 def still_waiting(context: Context, head: Commit | None, seen: Waiting) -> Waiting:
     """Return the files of an earlier listing that are still unread at `head`. Nothing is listed.
 
-    One listing serves a whole drain, so that its cost does not grow with the number of batches. Files that arrive after
-    it are for the next run. The time of the listing stays, because nothing that arrived later may be passed.
+    One listing serves many batches, so that its cost does not grow with their number; see `backlog`. The time of the
+    listing stays, because nothing that arrived later may be passed.
     """
     found = _unread(context, seen.files, context.ledger(head).map)
     return Waiting(seen.listed_ms, found, _requeued(context, head))
@@ -184,6 +184,13 @@ def _draft(
         outstanding_bytes=sum(file.size for file in left),
         oldest_waiting_ms=min((file.modified_ms for file in left), default=None),
     )
+
+
+def with_backlog(plan: Plan, seen: Waiting) -> Plan:
+    """Return the plan of a batch as if all that is `seen` waited behind it, but for what it reads itself."""
+    planned = {(split.source, split.path) for split in plan.splits}
+    behind = sum(file.size for file in seen.all if (file.source, file.path) not in planned)
+    return dataclasses.replace(plan, outstanding_bytes=behind)
 
 
 def _timed(context: Context, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None) -> Plan:

@@ -26,8 +26,8 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # What tasks exchange stays on this machine: to compress it takes longer than to write it. Spark's checksums do not
-    # detect damage, they only say afterwards which machine is to blame.
+    # What tasks exchange stays on this machine: compressing it takes longer than writing it. Checksums would only say
+    # which machine damaged a block that cannot be decompressed.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",
 }

@@ -79,10 +79,6 @@ class Content:
         self.at_once = self._data is not None
         """Whether all bytes were read in one request, so that later changes of the object do not matter."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: for a file whose bytes are held, no store, which may not be picklable."""
-        return {**vars(self), "_store": self._store if self._data is None else None}
-
     @property
     def is_compressed(self) -> bool:
         """Whether `open_text` decompresses the file."""

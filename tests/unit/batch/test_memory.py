@@ -44,6 +44,27 @@ def test_it_looks_by_itself_while_the_block_runs() -> None:
         del held
 
 
+def test_a_slow_look_does_not_lose_a_greater_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_began, go_on = threading.Event(), threading.Event()
+
+    def looked() -> int:
+        if threading.current_thread() is threading.main_thread():
+            return 100
+        slow_began.set()
+        go_on.wait(10)
+        return 10
+
+    monkeypatch.setattr(memory, "private_bytes", looked)
+    peak = PeakMemory()
+    slow = threading.Thread(target=peak.look)
+    slow.start()
+    assert slow_began.wait(10)
+    assert peak.look() == 100
+    go_on.set()
+    slow.join()
+    assert peak.bytes == 100
+
+
 @linux
 def test_mapped_files_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * SIZE)
@@ -101,9 +122,16 @@ print(private_bytes() >> 20)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the C library glibc, as on most Linux systems")
 @pytest.mark.parametrize(
     ("keep", "variables", "keeps"),
-    [("default", {}, False), ("256", {}, True), ("8", {}, False), ("256", {"MALLOC_TRIM_THRESHOLD_": "1"}, False)],
+    [
+        ("default", {}, False),
+        ("256", {}, True),
+        ("8", {}, False),
+        ("256", {"MALLOC_ARENA_MAX": "4"}, True),
+        ("256", {"MALLOC_TRIM_THRESHOLD_": "1"}, False),
+    ],
 )
 def test_freed_memory_is_kept_up_to_the_limit(keep: str, variables: dict[str, str], keeps: bool) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    environment = kept | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables
     printed = subprocess.check_output([sys.executable, "-c", KEEPS, keep], env=environment, text=True)
     assert (int(printed) >= 96) == keeps, printed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,32 +102,44 @@ def test_a_later_run_escalates_when_more_has_arrived(tmp_path: Path, monkeypatch
 
 
 class Arriving:
-    """Writes files when the first batch has begun, as a producer does while a drain runs."""
+    """Does something when the first batch has begun, as a producer does while a drain runs. Counts listings."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *sizes: int, every_s: float = 0) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, arrive: Callable[[], object], every_s: float = 0) -> None:
         monkeypatch.setattr(backlog, "LIST_AGAIN_S", every_s)
-        real = drain.execute
-        waiting = [sizes]
+        monkeypatch.setattr(backlog, "LISTING_SHARE", 0)
+        self.listings = 0
+        execute, listing, waiting = drain.execute, planning.listing, [arrive]
 
-        def execute(*args: Any) -> Any:
+        def executed(*args: Any) -> Any:
             if waiting:
-                write(folder, *waiting.pop(), first=10)
-            return real(*args)
+                waiting.pop()()
+            return execute(*args)
 
-        monkeypatch.setattr(drain, "execute", execute)
+        def listed(context: Any) -> planning.Listing:
+            self.listings += 1
+            return listing(context)
+
+        monkeypatch.setattr(drain, "execute", executed)
+        monkeypatch.setattr(planning, "listing", listed)
 
 
-def drained(r: tm.Repository) -> list[int]:
+def opened(tmp_path: Path, **conf: object) -> tm.Repository:
+    """Open a repository for which 2000 bytes are little input."""
+    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250, **conf})
+    r.init()
+    return r
+
+
+def drained(r: tm.Repository, engine: str = "auto") -> list[int]:
     """Run, and return how many files each batch left waiting."""
-    return [one.numFilesOutstanding for one in r.run(engine="auto")]
+    return [one.numFilesOutstanding for one in r.run(engine=engine)]
 
 
 def test_a_drain_moves_to_spark_when_its_backlog_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "in", 400, 400)
     started = Started(monkeypatch)
-    Arriving(monkeypatch, tmp_path / "in", 1000, 1000)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
+    r = opened(tmp_path)
+    Arriving(monkeypatch, lambda: write(tmp_path / "in", 1000, 1000, first=10))
     assert drained(r) == [1, 2, 1, 0], "the files that made it move are read in the same drain"
     assert started.names == ["local", "spark"]
     assert r.state("op")["n"].to_pylist() == [70], "a row of every 40 bytes"
@@ -135,52 +148,77 @@ def test_a_drain_moves_to_spark_when_its_backlog_grows(tmp_path: Path, monkeypat
 def test_what_arrives_during_a_drain_waits_if_it_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "in", 400, 400)
     started = Started(monkeypatch)
-    Arriving(monkeypatch, tmp_path / "in", 1000, 600)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
+    r = opened(tmp_path)
+    Arriving(monkeypatch, lambda: write(tmp_path / "in", 1000, 600, first=10))
     assert drained(r) == [1, 0], "otherwise a drain with a steady producer would never end"
     assert drained(r) == [1, 0]
     assert started.names == ["local", "local"]
 
 
-def test_a_new_listing_is_not_made_for_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, 400)
-    started = Started(monkeypatch)
-    Arriving(monkeypatch, tmp_path / "in", 1000, 1000, every_s=3600)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
-    assert drained(r) == [1, 0]
-    assert started.names == ["local"]
-
-
-def test_a_drain_on_spark_ends_although_files_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 3000, 400)
-    started = Started(monkeypatch)
-    Arriving(monkeypatch, tmp_path / "in", 3000, 3000)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
-    assert drained(r) == [1, 0]
-    assert started.names == ["spark"]
-
-
-def test_a_listing_that_fails_on_the_way_leaves_the_drain_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("every_s", "listings"), [(0, 4), (3600, 1)])
+def test_a_long_drain_lists_again_after_a_while(
+    every_s: float, listings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "in", 400, 400)
+    write(tmp_path / "in", 400, 400, 400, 400)
     Started(monkeypatch)
-    Arriving(monkeypatch, tmp_path / "in", 1000, 1000)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
+    r = opened(tmp_path)
+    arriving = Arriving(monkeypatch, lambda: None, every_s)
+    assert drained(r) == [3, 2, 1, 0]
+    assert arriving.listings == listings
+
+
+def test_a_listing_that_took_long_is_not_soon_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, 400, 400)
+    Started(monkeypatch)
+    r = opened(tmp_path)
+    arriving = Arriving(monkeypatch, lambda: None)
+    monkeypatch.setattr(backlog, "LISTING_SHARE", 1_000_000)
+    assert drained(r) == [2, 1, 0]
+    assert arriving.listings == 1
+
+
+@pytest.mark.parametrize(("engine", "size"), [("local", 400), ("spark", 400), ("auto", 3000)])
+def test_a_drain_whose_engine_is_certain_lists_once_although_files_arrive(
+    engine: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in", size, 400)
+    started = Started(monkeypatch)
+    r = opened(tmp_path)
+    arriving = Arriving(monkeypatch, lambda: write(tmp_path / "in", 3000, 3000, first=10))
+    assert drained(r, engine) == [1, 0]
+    assert arriving.listings == 1
+    assert started.names == ["local" if engine == "local" else "spark"]
+
+
+def test_files_that_are_not_read_again_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, 400, 400)
+    started = Started(monkeypatch)
+    p = tm.Pipeline("sized")
+    rows = p.read(
+        tm.Files(
+            str(tmp_path / "in"), format="csv", schema="k string, n int", maxFilesPerTrigger=1, overwritten="ignore"
+        )
+    )
+    rows.groupBy("k").agg(n=tm.sum("n"), name="op")
+    r = tm.open(p, root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
     r.init()
-    real, made = planning.listing, []
+    r.run(engine="auto", max_batches=1)
+    Arriving(monkeypatch, lambda: (write(tmp_path / "in", 4000), write(tmp_path / "in", 40, first=10)))
+    assert drained(r) == [1, 0], "the first file was read, and the new one is small"
+    assert started.names == ["local", "local"]
 
-    def once(context: Any) -> planning.Listing:
-        if made:
-            raise tm.StoreUnavailable("list the source: the store is away")
-        made.append(context)
-        return real(context)
 
-    monkeypatch.setattr(planning, "listing", once)
+def test_an_error_of_the_backlog_is_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "in", 400, 400, 400)
+    Started(monkeypatch)
+    r = opened(tmp_path)
+    drained_first = r.run(engine="auto", max_batches=1)
+    assert [one.numFilesOutstanding for one in drained_first] == [2]
+    arriving = Arriving(monkeypatch, lambda: write(tmp_path / "in", 4000))  # the file that was read
     assert drained(r) == [1, 0]
+    assert arriving.listings == 2
+    with pytest.raises(tm.InvalidInput, match=r"000\.csv.* was modified after it was read"):
+        r.run(engine="auto")
 
 
 def test_many_short_rows_are_not_little_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import tidemill as tm
 from tests.model.at_once import LOOK, MEET_S, PLAN, Groups, Place, said, waits_seven_times
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
+from tidemill.driver import beside_plan
 
 
 @pytest.fixture
@@ -43,6 +44,29 @@ def test_files_and_sinks_are_stored_and_published_at_once(s3_server: S3Server, p
     assert (groups.alone, groups.missing) == ([], [])
     for sink in ("out0", "out1"):
         assert sum(1 for _ in place.store.list(f"{sink}/")) == 3 * (folders if sink == "out0" else 1)
+
+
+def test_files_that_are_too_large_are_read_by_the_tasks(
+    s3_server: S3Server, proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(s3_server, proxy, [tm.Parquet("out")])
+    place.file()
+    monkeypatch.setattr(beside_plan, "EARLY_BYTES", 11)  # the file has 12
+    groups = Groups(
+        [
+            [*LOOK, "LIST inbox"],
+            [what for what in PLAN if what != "GET inbox"],
+            ["GET inbox"],
+            ["PUT state", "PUT output"],
+            ["PUT ledger"],
+            ["PUT commits"],
+            ["HEAD commits", "GET plans", "GET published", "LIST out0"],
+            ["COPY out0"],
+            ["PUT published"],
+        ]
+    )
+    place.run(groups)
+    assert (groups.alone, groups.missing) == ([], [])
 
 
 def test_an_idle_run_waits_once(s3_server: S3Server, proxy: S3Proxy) -> None:
@@ -80,6 +104,21 @@ def test_a_version_is_published_before_an_error_of_the_listing_is_raised(s3_serv
     with pytest.raises(tm.InvalidInput, match="no object has this prefix"):
         place.repository.run(engine="local", tasks=1)
     assert sum(1 for _ in place.store.list("out0/")) == before + 1
+
+
+def test_an_error_of_a_file_comes_before_one_of_the_ledger(s3_server: S3Server, proxy: S3Proxy) -> None:
+    place = Place(s3_server, proxy, [tm.Parquet("out")])
+    place.store.put("inbox/damaged.csv", b"a,oops\n")
+    proxy.plan = lambda request: Fault(500, "InternalError") if said(request) == "PUT ledger" else None
+    with pytest.raises(tm.InvalidInput, match=r"damaged\.csv"):
+        place.repository.run(engine="local", tasks=1)
+    place.store.put("inbox/damaged.csv", b"a,1\n")
+    place.repository.replan("the file was corrected")
+    with pytest.raises(tm.StoreUnavailable, match="_ledger"):
+        place.repository.run(engine="local", tasks=1)
+    proxy.plan = lambda _: None
+    place.repository.run(engine="local", tasks=1)
+    assert sum(row["n"] for row in place.repository.state("sums").to_pylist()) == place.given * 6 + 1
 
 
 def test_a_run_beside_ours_is_seen_while_our_plan_is_created(s3_server: S3Server, proxy: S3Proxy) -> None:

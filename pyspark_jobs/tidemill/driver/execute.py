@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -17,9 +17,9 @@ from ..batch import wire
 from ..batch.batch import Batch
 from ..batch.task import BatchWork
 from ..batch.work import Engine
-from ..errors import InternalError, InvalidInput
+from ..errors import InternalError, InvalidInput, TidemillError
 from ..protocol import codec, decide
-from ..protocol.records import Commit, Plan, Receipt
+from ..protocol.records import Commit, Plan, Receipt, Segment
 from ..protocol.time import START_MS
 from ..sources.contract import ABANDON_PLAN, EarlyFiles
 from ..store import run_both
@@ -65,14 +65,26 @@ def _executed(context: Context, head: Commit | None, batch: Batch, way: Way) -> 
     run = partial(way.engine.execute, BatchWork(batch, context.modules, context.paths))
     read, stored, results = _read_early(batch), None, None
     if read is not None:  # all that the ledger needs is known, so it is stored while the batch runs
-        stored, results = run_both(partial(store_ledger, context, head, batch, read), run)
+        stored, results = run_both(partial(_stored_ledger, context, head, batch, read), run)
     receipts = receipts_of(run() if results is None else results)
+    if isinstance(stored, TidemillError):  # an error of the batch says more, so it comes first
+        raise stored
     decide.check_receipts(receipts, batch.plan, batch.levels)
     executed = time.perf_counter()
     commit = assemble(context, head, Executed(batch, receipts, way.engine.name, way.publishing))
     ledger, files = stored or store_ledger(context, head, batch, receipts[0].fingerprints)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     return dataclasses.replace(commit, ledger=ledger, rows=rows), executed
+
+
+def _stored_ledger(
+    context: Context, head: Commit | None, batch: Batch, read: Mapping[str, str]
+) -> tuple[list[Segment], int] | TidemillError:
+    """Store the ledger, and return it or the error."""
+    try:
+        return store_ledger(context, head, batch, read)
+    except TidemillError as error:
+        return error
 
 
 def _read_early(batch: Batch) -> dict[str, str] | None:

@@ -7,7 +7,7 @@ PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
 # One worker runs all tests of a file, so that they share fixtures. Each worker may start a Spark session.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
-SLOW := --numprocesses 2 --dist loadfile
+SLOW := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FUZZ := segment
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade

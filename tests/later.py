@@ -51,11 +51,25 @@ LATER = {
     "tests/journeys/test_disk_cache_in_use.py": "kill processes that write the cache",
 }
 """Folders and files of `make check` alone, with what their tests do. A longer path overrides a shorter one."""
+LONGEST = (
+    "tests/airflow/test_scheduled.py",
+    "tests/packaging/test_wheel_and_sdist.py",
+    "tests/spark/test_cluster.py",
+    "tests/airflow/test_remote_spark.py",
+    "tests/crash/test_corrections.py",
+    "tests/crash/test_damage.py",
+    "tests/docs/test_pages.py",
+    "tests/crash/test_kill_spark.py",
+    "tests/spark/test_engine_session.py",
+)
+"""The slow tests of these files take longest. They begin first, so that no process waits for another at the end."""
 _key = pytest.StashKey[Counter[str]]()
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Mark the tests of `LATER` as slow."""
+    """Mark the tests of `LATER` as slow, and move those of `LONGEST` to the front."""
+    places = {path: place for place, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
     for item in items:
         path = item.nodeid.partition("::")[0]
         known = [place for place in LATER if path == place or path.startswith(f"{place}/")]

@@ -33,7 +33,7 @@ SKIPPED = "0003.json"
 WATERMARK = "2024-01-01T00:00:00"
 FIRST = 3
 """Versions before the action; the file to skip is then the next to be read."""
-FEW_WRITES = 6
+FEW_WRITES = 3
 MANY_WRITES = 8
 """Of an action with at most `FEW_WRITES`, each write fails in all ways. Of one with more, it fails in two ways, in
 turn, so that all six occur; of one with more than `MANY_WRITES`, in one. An exhaustive run tries all ways."""

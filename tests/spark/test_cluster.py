@@ -33,7 +33,7 @@ from tidemill.engines.worker import MANIFEST, built_for
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_a_cluster.py")
 SECTIONS = ("root", "source", "sink")
-FILES_A_BATCH = 61
+FILES_A_BATCH = 122
 TWICE = """
 import sys
 from tidemill.cli.main import main

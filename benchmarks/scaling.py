@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default="agg,mapWithState")
     parser.add_argument("--loose", action="store_true", help="do not pin workers to cores")
-    parser.add_argument("--conf", nargs="*", default=[], help="settings of Spark, as NAME=VALUE")
+    parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, as NAME=VALUE")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     more = dict(one.split("=", 1) for one in options.conf)

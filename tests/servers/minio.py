@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
+from functools import partial
 from pathlib import Path
 
 import boto3
@@ -59,6 +60,6 @@ class MinioServer(S3Server):
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,
             )  # fmt: skip
-            if is_ready(process, lambda port=port: answers(port), READY_S):
+            if is_ready(process, partial(answers, port), READY_S):
                 return process, port
         raise RuntimeError(f"MinIO did not start: {self._log.read_text(errors='replace')[-2000:]}")

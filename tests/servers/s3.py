@@ -13,6 +13,7 @@ import sys
 import tempfile
 import urllib.request
 import uuid
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -103,7 +104,7 @@ class S3Server:
                 stdout=self._log.open("wb"),
                 stderr=subprocess.STDOUT,
             )
-            if is_ready(process, lambda port=port: answers(port), READY_S):
+            if is_ready(process, partial(answers, port), READY_S):
                 return process, port
         raise RuntimeError(f"the S3 server for tests did not start: {self._log.read_text(errors='replace')[-2000:]}")
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -64,7 +65,7 @@ class SparkConnectServer:
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,
             )
-            if is_ready(process, lambda port=port: answers(port), _READY_S):
+            if is_ready(process, partial(answers, port), _READY_S):
                 return process, port
         raise RuntimeError(
             f"the Spark Connect server for tests did not start: {log.read_text(errors='replace')[-3000:]}"

@@ -9,7 +9,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from .. import names
@@ -40,7 +40,7 @@ class Way:
     engine: Engine
     tasks: TaskCount
     publishing: Publishing
-    early: EarlyFiles = field(default_factory=dict)
+    early: EarlyFiles
 
 
 def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Commit:

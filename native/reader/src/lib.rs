@@ -1,0 +1,9 @@
+//! Reads files: from bytes of CSV, JSON and Parquet to Arrow rows, and to rejects for what is no row.
+//!
+//! The reader knows no Python, no store, no state and no clock: bytes, schemas and options are arguments.
+//! INVARIANT: every record of a file is in exactly one row or in exactly one reject, whatever the sizes of buffers.
+//! INVARIANT: only content rejects a record. A failure to read bytes is an error of its own and rejects nothing.
+
+pub mod error;
+pub mod parquet;
+pub mod time;

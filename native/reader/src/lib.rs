@@ -4,6 +4,10 @@
 //! INVARIANT: every record of a file is in exactly one row or in exactly one reject, whatever the sizes of buffers.
 //! INVARIANT: only content rejects a record. A failure to read bytes is an error of its own and rejects nothing.
 
+pub mod block;
+pub mod csv;
 pub mod error;
 pub mod parquet;
+pub mod shown;
+pub mod text;
 pub mod time;

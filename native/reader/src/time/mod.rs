@@ -1,1 +1,13 @@
-//! Dates and times: from text to days and microseconds, by Spark's rules, and from Spark's old calendar to today's.
+//! stub
+pub struct Times;
+impl Times {
+    pub fn date(&self, _t: &[u8]) -> Option<i32> {
+        None
+    }
+    pub fn timestamp(&self, _t: &[u8]) -> Option<i64> {
+        None
+    }
+    pub fn timestamp_ntz(&self, _t: &[u8]) -> Option<i64> {
+        None
+    }
+}

@@ -1,0 +1,58 @@
+//! Text from files in messages: short, and without control characters.
+
+use arrow_schema::Field;
+use tidemill_core::ddl::ddl;
+
+const SHOWN: usize = 100;
+
+/// Return text with bytes that are no UTF-8 as `\xff`, as Python's `backslashreplace` does.
+#[must_use]
+pub fn lossless(text: &[u8]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        shown.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            shown.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    shown
+}
+
+/// Return the start of a text for a message: control characters are escaped, and a long text ends in `…`.
+#[must_use]
+pub fn short(text: &[u8]) -> String {
+    let text = lossless(&text[..text.len().min(8 * SHOWN)]);
+    let mut shown: String = text.chars().take(SHOWN).map(visible).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn visible(character: char) -> String {
+    match character {
+        '\t' => "\\t".into(),
+        '\n' => "\\n".into(),
+        '\r' => "\\r".into(),
+        other if other.is_control() => format!("\\u{{{:x}}}", u32::from(other)),
+        other => other.into(),
+    }
+}
+
+/// Return names for a message: "`a`, `b`", at most ten of them.
+#[must_use]
+pub fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(10).map(|name| format!("`{}`", short(name.as_bytes()))).collect();
+    let more = names.len().saturating_sub(10);
+    shown.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
+/// Return why a text is no value of a column.
+#[must_use]
+pub fn misfit(text: Option<&[u8]>, field: &Field) -> String {
+    let kind = ddl(field.data_type());
+    match text {
+        None => format!("found no value, expected {kind} not null"),
+        Some(text) => format!("found `{}`, expected {kind}", short(text)),
+    }
+}

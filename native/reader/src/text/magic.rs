@@ -1,0 +1,65 @@
+//! What a file is by its first bytes, when it is not the text that its options say.
+//!
+//! INVARIANT: only a file that cannot be text in the declared encoding is refused.
+
+use crate::error::Unreadable;
+
+/// Up to so many bytes are looked at.
+pub const LOOKED_AT: usize = 4096;
+const LEAST_STRANGE: usize = 16;
+
+/// Return why a file that begins with `start` is no text, or `None`. `start` is decompressed, and not decoded yet.
+pub fn not_text(start: &[u8], format: &str, is_utf16: bool) -> Option<Unreadable> {
+    let known = [
+        (&b"PAR1"[..], "a Parquet file"),
+        (b"PARE", "an encrypted Parquet file"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"PK\x05\x06", "an empty zip archive"),
+        (b"\x1f\x8b", "gzip data"),
+        (b"\x28\xb5\x2f\xfd", "zstd data"),
+        (b"\xfd7zXZ\0", "xz data"),
+        (b"\x04\x22\x4d\x18", "lz4 data"),
+        (b"Obj\x01", "an Avro file"),
+        (b"ORC", "an ORC file"),
+        (b"%PDF-", "a PDF document"),
+        (b"SQLite format 3\0", "an SQLite database"),
+    ];
+    for (magic, what) in known {
+        if start.starts_with(magic) && (magic.len() > 3 || has_strange(start)) {
+            let shown: Vec<String> = magic.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Some(Unreadable::file(format!(
+                "not {format}: the file begins with the bytes {}, which is {what}",
+                shown.join(" ")
+            )));
+        }
+    }
+    if is_utf16 {
+        return None;
+    }
+    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+        return Some(
+            Unreadable::file(format!("not {format} in UTF-8: the file begins with the byte order mark of UTF-16"))
+                .with_hint("declare encoding=\"UTF-16\""),
+        );
+    }
+    is_binary(start).then(|| {
+        Unreadable::file(format!(
+            "not {format}: the file begins with binary data, expected text (encrypted, or of another format?)"
+        ))
+    })
+}
+
+fn has_strange(start: &[u8]) -> bool {
+    start.iter().any(|byte| is_control(*byte)) || std::str::from_utf8(start).is_err()
+}
+
+fn is_control(byte: u8) -> bool {
+    byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b | 0x1c..=0x1f | 0x01 | 0x02)
+}
+
+/// Whether more than a fifth of the bytes are in no valid UTF-8 character, or are control characters.
+fn is_binary(start: &[u8]) -> bool {
+    let broken: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    let strange = broken + start.iter().filter(|byte| is_control(**byte)).count();
+    strange >= LEAST_STRANGE && strange * 5 > start.len()
+}

@@ -11,3 +11,4 @@ impl Times {
         None
     }
 }
+pub struct Zone; impl Zone { pub fn utc()->Zone{Zone} } impl Times { pub fn iso(_:Zone)->Times{Times} }

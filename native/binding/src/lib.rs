@@ -18,6 +18,7 @@ mod naming;
 mod operator;
 mod operator_factory;
 mod processor;
+mod reader;
 mod returned_frames;
 pub(crate) mod run;
 mod single_keys;
@@ -51,5 +52,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operator_factory::sessions, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::deduplicate, module)?)?;
     user_function::register(module)?;
-    processor::register(module)
+    processor::register(module)?;
+    reader::register(module)
 }

@@ -89,7 +89,10 @@ impl From<io::Error> for ReadError {
     /// An error that an `External` was wrapped in comes out as it went in.
     fn from(error: io::Error) -> Self {
         match error.downcast::<External>() {
-            Ok(inner) => Self::External(inner.0),
+            Ok(inner) => match inner.0.downcast::<Self>() {
+                Ok(error) => *error,
+                Err(other) => Self::External(other),
+            },
             Err(error) => Self::Input(error),
         }
     }

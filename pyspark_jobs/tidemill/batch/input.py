@@ -18,10 +18,16 @@ from ..pipeline.job import Job, Output, Placed
 from ..protocol.records import Requeued, Split
 from ..sources.contract import ROW, Block, ReadContext
 from ..sources.requeued import read_requeued
-from ..sources.together import MOST_BYTES, MOST_FILES, SMALL_BYTES
 
 if TYPE_CHECKING:
     from .batch import Batch
+
+
+SMALL_BYTES = 128 * 1024
+"""Files of at most this size are fetched together from a remote store."""
+MOST_BYTES = 4 * 1024**2
+MOST_FILES = 256
+"""How many bytes and files are fetched together at most."""
 
 
 def read_context(batch: Batch, source: str) -> ReadContext:
@@ -41,16 +47,15 @@ def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Blo
 
 
 def read_splits(batch: Batch, numbers: Sequence[int]) -> Iterator[tuple[int, Iterable[Block]]]:
-    """Yield the number and the blocks of each split, in order. Small files in a row are read together if possible."""
+    """Yield the number and the blocks of each split, in order. Small files of a remote store are fetched together."""
     contexts = {name: read_context(batch, name) for name in batch.job.sources}
     for group in _groups(batch.plan.splits, numbers):
         splits = [batch.plan.splits[number] for number in group]
-        context, together = contexts[splits[0].source], None
+        context = contexts[splits[0].source]
         if len(group) > 1:
-            source = batch.job.sources[splits[0].source]
-            together = source.read_together(splits, batch.plan.block_rows, context)
-        for place, number in enumerate(group):
-            yield number, read_split(batch, splits[place], context) if together is None else together[place]
+            context = replace(context, early=batch.job.sources[splits[0].source].read_early_together(splits, context))
+        for split, number in zip(splits, group, strict=True):
+            yield number, read_split(batch, split, context)
 
 
 def _groups(splits: Sequence[Split], numbers: Sequence[int]) -> Iterator[list[int]]:

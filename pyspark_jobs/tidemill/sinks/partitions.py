@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ..errors import InvalidInput
 from ..schema import quoted, string_array
 from ..sources import connections
-from ..sources.convert import Formats, text_value
+from ..sources.file_columns import text_value
 from ..sources.listing import NULL_PARTITION
 
 _ESCAPED = {chr(code) for code in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
@@ -65,13 +65,8 @@ def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
     columns = []
     for field in schema:
         if field.name in values:
-            text = pa.table({"text": string_array([values[field.name]])})
-            made = connections.query(
-                connections.for_files(),
-                f"SELECT {text_value('text', field.type, Formats())} AS value FROM given",
-                given=text,
-            )
-            columns.append(pa.repeat(made.column(0).cast(field.type)[0], rows.num_rows))
+            value = text_value(values[field.name], field.type, "UTC")
+            columns.append(pa.repeat(value, rows.num_rows))
         else:
             columns.append(rows.column(field.name))
     return pa.Table.from_arrays(columns, schema=schema)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
 from ..protocol.records import Split
 from ..schema import TIMESTAMP
-from .file_bytes import Content
+from .content import Content
 from .listing import Selection
-
-if TYPE_CHECKING:
-    from .parse import Misfit
 
 ROW = "_row"
 """Hidden last column: the number of a row in its file, from 0. Unreadable rows count too."""
@@ -63,6 +60,8 @@ UNREADABLE, FAILED, LATE, AHEAD = "unreadable", "failed", "late", "ahead"
 time was too far ahead of the batch time."""
 CONTENT = "content."
 """What the column of a quarantine file begins with that has the whole row, as it was read from a source."""
+HEADER = "header"
+"""Column of a quarantine file with the header of a CSV file, if a record cannot be read again without it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,14 @@ class SourceFile:
     etag: str
     size: int
     modified_ms: int
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A text that is no row, by its place, and why."""
+
+    place: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -166,14 +173,18 @@ class Source(Protocol):
     def read_early(self, split: Split, storage_options: Mapping[str, Any] | None = None) -> Early | None:
         """Read a file as a whole for `ReadContext.early`. None if it is not as planned, or not in a remote store."""
 
+    def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
+        """Read small files as wholes, several at once, for `ReadContext.early`. Empty if that saves no time."""
+
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end."""
 
-    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
-        """Return for each of several small files what `read` yields, or None if each must be read alone."""
+    def parse(
+        self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
+    ) -> pa.Table | list[Misfit]:
+        """Return a row for each text, which is a record of the file `path`, or the texts that are no rows.
 
-    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
-        """Return a row for each text, which is a record of the file `path`, or the texts that are no rows."""
+        `header` is that of the file, if the quarantine has it."""
 
 
 class Step(Protocol):

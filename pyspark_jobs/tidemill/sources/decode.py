@@ -1,4 +1,4 @@
-"""Blocks of what a format's reader decodes: turns rejects into errors or tables, and cuts rows into blocks.
+"""Blocks of the rows that the reader of Parquet decodes, and the reject for a damaged split.
 
 INVARIANT: every block of a split except the last has exactly `block_rows` rows, or at least `BLOCK_BYTES`, in the order
 of the file. Readers cut a file into parts by its bytes alone, so the same file always has the same blocks.
@@ -6,18 +6,25 @@ of the file. Readers cut a file into parts by its bytes alone, so the same file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ..schema import empty_table, one_batch
 from .contract import BLOCK_BYTES, REJECT_SCHEMA, Block
-from .delimited import Decoded
-from .file_bytes import Unreadable
+from .unreadable import Unreadable
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
 
 __all__ = ["REJECT_SCHEMA", "Reading", "blocks"]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Consecutive records of a file: rows with the file's columns and `_row`, and rejects in order."""
+
+    rows: pa.Table | None
+    rejects: Sequence[Reject] = ()
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Reading:
     mode: str
     schema: pa.Schema
     """The columns of a block, including the hidden ones."""
-    finish: Callable[[pa.Table], pa.Table]
+    finish: Callable[[pa.RecordBatch], pa.RecordBatch]
     """Turns columns of the file into those of a block: adds partition columns and `_metadata`, puts `_row` last."""
 
 
@@ -43,7 +50,8 @@ def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Ite
         rejects.extend(part.rejects)
         if part.rows is None:
             continue
-        waiting = pa.concat_tables([waiting, reading.finish(part.rows)])
+        finished = [reading.finish(batch) for batch in part.rows.to_batches()]
+        waiting = pa.concat_tables([waiting, pa.Table.from_batches(finished, reading.schema)])
         while waiting.num_rows >= block_rows or waiting.nbytes >= BLOCK_BYTES:
             yield Block(number, _batch(waiting.slice(0, block_rows), reading), _take_rejects(rejects, reading))
             number, waiting = number + 1, waiting.slice(block_rows)

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from .. import _native
 from ..protocol.records import Split
-from ..schema import string_array
+from ..schema import type_ddl
 from ..store import Store
-from . import connections
 from .contract import METADATA, METADATA_TYPE, ROW
-from .convert import Formats, text_value
-from .delimited import misfit_reason
+from .text_format import Formats
 
 
 class FileColumns:
@@ -46,18 +45,18 @@ class FileColumns:
         """Parse the values of the folders. Return why a value does not fit its column, or None if all fit."""
         for name, text in self._folders.items():
             field = self._schema.field(name)
-            table = pa.table({"text": string_array([text])})
-            value = text_value("text", field.type, Formats())
-            found = connections.query(
-                connections.for_files(time_zone), f"SELECT {value} AS value FROM folder", folder=table
-            )
-            self._constants[name] = found.column(0).cast(field.type)[0]
-            if text is not None and not self._constants[name].is_valid:
-                return f"folder `{name}={text}`: {misfit_reason(text, field)}"
+            value = text_value(text, field.type, time_zone)
+            if value is None or (text is None and not field.nullable):
+                found = "no value" if text is None else f"`{text}`"
+                none = " not null" if text is None else ""
+                return f"folder `{name}={text}`: found {found}, expected {type_ddl(field.type)}{none}"
+            self._constants[name] = value
         return None
 
-    def finish(self, rows: pa.Table) -> pa.Table:
-        """Return the columns of a block, given those of the file and `_row`."""
+    def finish(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns of a block, given those of the file and `_row`, which is the last."""
+        if not self._constants and self._metadata is None and rows.schema.names == self.schema.names:
+            return rows
         arrays = []
         for field in self.schema:
             if field.name == METADATA and self._metadata is not None:
@@ -66,7 +65,13 @@ class FileColumns:
                 arrays.append(pa.repeat(self._constants[field.name], rows.num_rows))
             else:
                 arrays.append(rows.column(field.name))
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def text_value(text: str | None, kind: pa.DataType, time_zone: str) -> pa.Scalar | None:
+    """Return the value of a folder's text in a type, or None if it does not fit. No text is null."""
+    values, misfits = _native.values_of_texts([text], pa.schema([pa.field("value", kind)]), Formats(), time_zone)
+    return None if misfits else values[0]
 
 
 def metadata_of(store: Store, split: Split) -> pa.Scalar:

@@ -7,42 +7,48 @@ missing or has changed since is an error.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from .. import _native
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import ADDED
 from ..protocol.records import Split
 from ..schema import to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
-from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder
+from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
+from .content import SMALL_BYTES, Content
 from .contract import (
     ABANDON_PLAN,
+    BLOCK_BYTES,
     HIDDEN,
     ROW,
     SPLIT_BYTES,
     Block,
     Early,
+    EarlyFiles,
     Intake,
+    Misfit,
     ReadContext,
     SourceFile,
 )
-from .convert import Formats
-from .decode import Reading, blocks
-from .delimited import CsvOptions, Decoded, read_csv
-from .file_bytes import Content, Unreadable
+from .decode import Decoded, Reading, blocks
 from .file_columns import FileColumns, metadata_of
 from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
-from .json_lines import JsonOptions, read_json
 from .listing import Selection, ordered, partition_values
-from .options import FORMATS, read_options
+from .options import FORMATS, known_options, read_options
 from .parquet import read_parquet, row_group_ranges
-from .parse import Misfit, parse_texts
-from .together import Small, blocks_together, csv_records, each, json_records
+from .rejects import FAILFAST, Reject, reject_error
+from .text import opener, parse_texts, read_blocks
+from .text_format import RECORD_BYTES, CsvFormat, Formats, JsonFormat, TextFormat, TextLimits
+from .unreadable import Unreadable
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
@@ -52,7 +58,7 @@ class Files:
 
     `path` is a folder, a single file, or an `s3://` URI. `format` is `"parquet"` (the default), `"csv"` or `"json"`,
     which is one object a line. `schema` is required: DDL, a `pyarrow.Schema`, a Spark `StructType` or a dataclass.
-    `header=True` says that the first line of a CSV file names its columns, which must be those of the schema, in order.
+    docs/guides/files.md says how each format is read, option by option, and where Spark differs.
 
     Options with Spark's names and meaning:
 
@@ -61,11 +67,21 @@ class Files:
     - `mode`: `"FAILFAST"` (the default) raises an error for an unreadable row. `"PERMISSIVE"` quarantines it. In
       Parquet that is a whole file, or a whole range of row groups if a large file is split. One quarantined row then
       says how many rows are unreadable.
-    - `dateFormat`, `timestampFormat` for CSV and JSON, `multiLine` for JSON.
-    - `sep` or `delimiter`, `quote`, `escape`, `nullValue` for CSV.
+    - For CSV and JSON: `dateFormat`, `timestampFormat` and `timestampNTZFormat` in Spark's letters, `encoding` or
+      `charset`, `lineSep`, and `multiLine`. In CSV, line ends in quotes are always read.
+    - For CSV: `header`, `enforceSchema`, `sep` or `delimiter`, `quote`, `escape` (a backslash by default),
+      `charToEscapeQuoteEscaping`, `comment`, `nullValue`, `emptyValue`, `ignoreLeadingWhiteSpace`,
+      `ignoreTrailingWhiteSpace`. `escape='"'` reads doubled quotes, which most programs other than Spark write.
+    - For JSON: `allowComments`, `allowUnquotedFieldNames`, `allowSingleQuotes`, `allowNumericLeadingZeros`,
+      `allowBackslashEscapingAnyCharacter`, `allowUnquotedControlChars`, `allowNonNumericNumbers`.
 
     Tidemill's own options:
 
+    - `extraColumns`: `"ignore"` (the default) or `"fail"`, for columns of a CSV header or a Parquet file that the
+      schema lacks. `missingColumns`: `"fail"` (the default) or `"null"`, for columns that the file lacks. With
+      `header=True`, CSV columns are matched by name, in any order. With `enforceSchema=True` the header is skipped, and
+      columns are matched by position.
+    - `maxRecordBytes`: a longer record of CSV or JSON is an error; 64 MiB by default.
     - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` leaves out the files that are there when
       `init` runs, whatever their modification times.
     - `order`: `"name"` (the default) or `"modified"`.
@@ -73,36 +89,71 @@ class Files:
       reads all of its rows again, or `"ignore"`. A file that was only copied or touched is the same file. So is one
       that `start="latest"` left out, as long as its size does not change.
 
-    Differences from Spark: `escape` defaults to `"` (doubled quotes), line ends inside quotes are always read, a CSV
-    record with too few cells is unreadable, a header must name the schema's columns in order, and a Parquet file must
-    have every column of the schema. As in Spark, decimals with more digits than the schema are rounded half up. A time
-    that a time zone has twice means the earlier instant.
-
     Tidemill skips files whose name begins with `_` or `.`. It also skips files that end in `._COPYING_`, `.crdownload`,
     `.filepart`, `.part`, `.partial`, `.tmp` or `~`, because these are not complete yet. `pathGlobFilter="*.part"` reads
-    them. Keys with `//` on S3 are skipped with a warning. Files that end in `.gz` or `.zst` are decompressed. Columns
-    of the schema may come from partition folders such as `dt=2020-01-01/`. Times without an offset are in the
-    pipeline's time zone. An unknown option, or one that does not fit the format, raises `InvalidInput`.
+    them. Keys with `//` on S3 are skipped with a warning. CSV and JSON files that are compressed with gzip, zstd or
+    bzip2 are recognised by their content. Columns of the schema may come from partition folders such as
+    `dt=2020-01-01/`. Times without an offset are in the pipeline's time zone; one that the zone has twice means the
+    earlier instant. An unknown option, or one that does not fit the format, raises `InvalidInput`.
 
     >>> import tidemill as tm
     >>> tm.Files("data/by-day/", format="csv", header=True, schema="id int, price decimal(10,2)").schema.names
     ['id', 'price']
     """
 
+    @known_options
     def __init__(
         self,
         path: str | os.PathLike[str],
-        format: str = "parquet",
+        format: Literal["parquet", "csv", "json"] = "parquet",
         schema: Any = None,
         header: bool | str = False,
-        **options: Any,
+        *,
+        maxFilesPerTrigger: int | str | None = None,
+        maxBytesPerTrigger: int | str | None = None,
+        pathGlobFilter: str | None = None,
+        recursiveFileLookup: bool | str = False,
+        modifiedAfter: str | int | datetime | None = None,
+        mode: str = FAILFAST,
+        start: str | int | datetime = "earliest",
+        order: Literal["name", "modified"] = "name",
+        overwritten: Literal["error", "new", "ignore"] = "error",
+        extraColumns: Literal["ignore", "fail"] = "ignore",
+        missingColumns: Literal["fail", "null"] = "fail",
+        maxRecordBytes: int | str = RECORD_BYTES,
+        multiLine: bool | str = False,
+        encoding: str = "UTF-8",
+        charset: str | None = None,
+        lineSep: str | None = None,
+        dateFormat: str | None = None,
+        timestampFormat: str | None = None,
+        timestampNTZFormat: str | None = None,
+        enforceSchema: bool | str = False,
+        sep: str = ",",
+        delimiter: str | None = None,
+        quote: str = '"',
+        escape: str = "\\",
+        charToEscapeQuoteEscaping: str | None = None,
+        comment: str = "",
+        nullValue: str = "",
+        emptyValue: str = "",
+        ignoreLeadingWhiteSpace: bool | str = False,
+        ignoreTrailingWhiteSpace: bool | str = False,
+        allowComments: bool | str = False,
+        allowUnquotedFieldNames: bool | str = False,
+        allowSingleQuotes: bool | str = True,
+        allowNumericLeadingZeros: bool | str = False,
+        allowBackslashEscapingAnyCharacter: bool | str = False,
+        allowUnquotedControlChars: bool | str = False,
+        allowNonNumericNumbers: bool | str = True,
     ) -> None:
-        self.path = os.fspath(path)
+        given = locals()
         if format not in FORMATS:
             raise unknown("format of tm.Files", str(format), FORMATS)
-        self.format = format
-        self._given = {k: v for k, v in {"header": header or None, **options}.items() if v is not None}
-        values = read_options(format, {**options, **({"header": header} if header is not False else {})})
+        self.path = os.fspath(path)
+        self.format: str = format
+        self._given = {name: given[name] for name, default in _defaults().items() if given[name] != default}
+        values = _defaults() | read_options(format, self._given)
         self.header: bool = values["header"]
         self.maxFilesPerTrigger: int | None = values["maxFilesPerTrigger"]
         self.maxBytesPerTrigger: int | None = values["maxBytesPerTrigger"]
@@ -113,11 +164,10 @@ class Files:
         self.start: str | int = values["start"]
         self.order: str = values["order"]
         self.overwritten: Literal["error", "new", "ignore"] = values["overwritten"]
-        formats = Formats(values["dateFormat"], values["timestampFormat"])
-        self._csv = CsvOptions(
-            self.header, values["sep"], values["quote"], values["escape"], values["nullValue"], formats
-        )
-        self._json = JsonOptions(values["multiLine"], formats)
+        self._missing: str = values["missingColumns"]
+        self._extra: str = values["extraColumns"]
+        self._record_bytes: int = values["maxRecordBytes"]
+        self._text = _text_format(format, values)
         if schema is None:
             raise InvalidInput(
                 f"tm.Files({self.path!r}, format={format!r}) has no schema",
@@ -154,8 +204,8 @@ class Files:
     @property
     def parsing(self) -> Mapping[str, Any]:
         """The format, the mode and the options of the format."""
-        options = {"csv": self._csv, "json": self._json}
-        return {"format": self.format, "mode": self.mode, "options": options.get(self.format)}
+        columns = {} if self.format != "parquet" else {"missing": self._missing, "extra": self._extra}
+        return {"format": self.format, "mode": self.mode, "options": self._text, **columns}
 
     @property
     def _after_ms(self) -> int | None:
@@ -231,6 +281,8 @@ class Files:
             early = context.read_before(split)
             content = Content(store, split.path, split.size) if early is None else early.content
             self._check_unchanged(store, split, content.entry)
+            if split.size <= SMALL_BYTES:
+                content.load()
             whole = None
             if _is_first(split):
                 whole = fingerprint(content, self.format) if early is None else early.fingerprint
@@ -241,24 +293,14 @@ class Files:
         if not content.at_once:
             self._check_unchanged(store, split, None)
 
-    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
-        """Return the blocks of small text files, decoded together, or None if each must be read alone."""
-        if self.format == "parquet" or self._json.multi_line:
-            return None
+    def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
+        """Fetch small files of a remote store, several at once. Those that are not as planned are left out."""
         store, _ = open_folder(self.path, context.storage_options)
-        try:
-            contents = each(store, lambda split: self._loaded(store, split, context.read_before(split)), splits)
-            small = [self._small(store, *one, context) for one in zip(splits, contents, strict=True)]
-        except (InvalidInput, ObjectMissing, StoreUnavailable, Unreadable):
-            return None  # the error is raised when the file is read alone
-        found = [one for one in small if one is not None]
-        in_file = found[0].columns.in_file if found else None
-        if in_file is None or len(found) < len(splits) or any(one.columns.in_file != in_file for one in found):
-            return None
-        what, csv, zone = f"read files of source `{splits[0].source}`", self._csv.without_header, context.time_zone
-        if self.format == "csv":
-            return blocks_together(found, block_rows, lambda stream: read_csv(stream, in_file, csv, zone, what))
-        return blocks_together(found, block_rows, lambda stream: read_json(stream, in_file, self._json, zone, what))
+        options = context.storage_options
+        waiting = [split for split in splits if context.read_before(split) is None]
+        read = side_by_side(store, [functools.partial(self.read_early, split, options) for split in waiting])
+        found = zip(waiting, read, strict=True)
+        return {**context.early, **{(split.source, split.path): one for split, one in found if one is not None}}
 
     def _loaded(self, store: Store, split: Split, early: Early | None) -> Content:
         content = Content(store, split.path, split.size) if early is None else early.content
@@ -266,55 +308,53 @@ class Files:
         self._check_unchanged(store, split, content.entry)
         return content
 
-    def _small(self, store: Store, split: Split, content: Content, context: ReadContext) -> Small | None:
-        """Return a small file, or None if it must be read alone."""
-        columns = self._columns(store, split, context)
-        if content.is_compressed or columns.resolve(context.time_zone) is not None:
-            return None
-        data = content.load()
-        records = csv_records(data, columns.in_file, self._csv) if self.format == "csv" else json_records(data)
-        what = f"source `{split.source}`: a block of {split.path}"
-        return None if records is None else Small(what, records, columns, fingerprint(content, self.format))
-
     def _columns(self, store: Store, split: Split, context: ReadContext) -> FileColumns:
         folders = partition_values(split.path) if not self.recursiveFileLookup else {}
         asked = context.columns if self.format == "parquet" else None
         return FileColumns(self._schema, folders, metadata_of(store, split) if context.metadata else None, asked)
 
-    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+    def parse(
+        self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
+    ) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path` without its line end."""
         columns = FileColumns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
         reason = columns.resolve(time_zone)
-        if reason is not None or self.format == "parquet":
+        if reason is not None or self._text is None:
             return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]
-        read, csv = f"read records of file `{path}`", self._csv.without_header
-        if self.format == "csv":
-            made = parse_texts(texts, lambda stream: read_csv(stream, columns.in_file, csv, time_zone, read))
-        else:
-            made = parse_texts(texts, lambda stream: read_json(stream, columns.in_file, self._json, time_zone, read))
-        return made if isinstance(made, list) else columns.finish(made).drop_columns([ROW])
+        made = parse_texts(texts, header, columns.in_file, self._text, time_zone)
+        return made if isinstance(made, list) else pa.Table.from_batches([columns.finish(made)]).drop_columns([ROW])
 
     def _blocks(
         self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext
     ) -> Iterator[Block]:
         columns = self._columns(store, split, context)
-        reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
-        yield from blocks(self._decode(split, content, columns, context.time_zone), block_rows, reading)
-
-    def _decode(self, split: Split, content: Content, columns: FileColumns, time_zone: str) -> Iterator[Decoded]:
-        what = f"read file `{split.path}` of source `{split.source}`"
-        misfit = columns.resolve(time_zone)
-        if self.format == "parquet":
-            with content.open() as file:
-                yield from read_parquet(file, columns.in_file, split, self.mode, misfit, columns.asked)
+        misfit = columns.resolve(context.time_zone)
+        if self._text is None:
+            reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
+            yield from blocks(self._parquet(split, content, columns, misfit), block_rows, reading)
             return
-        if misfit is not None:
-            raise Unreadable(misfit)
-        with content.open_text() as stream:
-            if self.format == "csv":
-                yield from read_csv(stream, columns.in_file, self._csv, time_zone, what)
-            else:
-                yield from read_json(stream, columns.in_file, self._json, time_zone, what)
+        try:
+            if misfit is not None:
+                raise Unreadable(misfit)
+            limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
+            files = opener(columns.in_file, self._text, limits, context.time_zone)
+            with content.reading():
+                yield from read_blocks(content.source, files, columns, split.source, split.path, self.mode)
+        except _native.Unreadable as error:
+            raise self._refused(split, Unreadable(*error.args)) from error
+        except Unreadable as error:
+            raise self._refused(split, error) from error
+
+    def _refused(self, split: Split, error: Unreadable) -> InvalidInput:
+        """Return the error for a file that is not of its format. It fails the batch in every mode."""
+        reject = Reject(error.line, None, error.reason, None, error.hint)
+        return reject_error(reject, split.source, split.path)
+
+    def _parquet(
+        self, split: Split, content: Content, columns: FileColumns, misfit: str | None
+    ) -> Iterator[Decoded]:
+        with content.open() as file:
+            yield from read_parquet(file, columns.in_file, split, self.mode, misfit, columns.asked)
 
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
         entries = entries_of(store, only)
@@ -343,6 +383,59 @@ class Files:
                 hint=f"if you corrected the file, {ABANDON_PLAN}. Never write files in place: write to another name, "
                 "then rename",
             )
+
+
+@functools.cache
+def _defaults() -> dict[str, Any]:
+    """Return every option and its default."""
+    parameters = inspect.signature(Files.__init__).parameters
+    return {name: one.default for name, one in parameters.items() if name not in ("self", "path", "format", "schema")}
+
+
+def _text_format(kind: str, values: Mapping[str, Any]) -> TextFormat | None:
+    """Return the format of text files, or None for Parquet."""
+    formats = Formats(values["dateFormat"], values["timestampFormat"], values["timestampNTZFormat"])
+    if kind == "csv":
+        return _csv_format(values, formats)
+    return _json_format(values, formats) if kind == "json" else None
+
+
+def _csv_format(values: Mapping[str, Any], formats: Formats) -> CsvFormat:
+    quote, escape, again = values["quote"], values["escape"], values["charToEscapeQuoteEscaping"]
+    matching = "name" if not values["enforceSchema"] else "position"
+    return CsvFormat(
+        separator=values["sep"],
+        quote=quote,
+        escape=escape,
+        escape_escape=again if again is not None else escape if escape != quote else "",
+        comment=values["comment"],
+        null_value=values["nullValue"],
+        empty_value=values["emptyValue"],
+        trim_leading=values["ignoreLeadingWhiteSpace"],
+        trim_trailing=values["ignoreTrailingWhiteSpace"],
+        line_end=values["lineSep"],
+        encoding=values["encoding"],
+        matching=matching if values["header"] else "none",
+        extra_columns=values["extraColumns"],
+        missing_columns=values["missingColumns"],
+        formats=formats,
+    )
+
+
+def _json_format(values: Mapping[str, Any], formats: Formats) -> JsonFormat:
+    return JsonFormat(
+        multi_line=values["multiLine"],
+        comments=values["allowComments"],
+        unquoted_names=values["allowUnquotedFieldNames"],
+        single_quotes=values["allowSingleQuotes"],
+        leading_zeros=values["allowNumericLeadingZeros"],
+        any_backslash=values["allowBackslashEscapingAnyCharacter"],
+        unquoted_control=values["allowUnquotedControlChars"],
+        non_numeric=values["allowNonNumericNumbers"],
+        line_end=values["lineSep"],
+        encoding=values["encoding"],
+        formats=formats,
+    )
 
 
 def _is_first(split: Split) -> bool:

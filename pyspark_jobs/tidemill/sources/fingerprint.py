@@ -10,7 +10,7 @@ import hashlib
 import mmap
 import zlib
 
-from .file_bytes import WHOLE_BYTES, Content
+from .content import WHOLE_BYTES, Content
 
 END_BYTES = 64 * 1024
 """How much of each end of a large Parquet file is compared. The footer is at its end and describes all other bytes."""

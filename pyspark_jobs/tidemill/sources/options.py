@@ -1,23 +1,42 @@
-"""The options of `Files`, with Spark's names: which values and formats each accepts, and its default.
+"""The options of `Files`, with Spark's names: which values and formats each accepts.
 
 INVARIANT: an unknown option, or one that does not fit the format, is an error; no option is ignored.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ParamSpec
 
+from .. import _native
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..spelling import unknown
 from ..units import check_unit, size_bytes, time_ms, whole_number
-from .convert import strptime
 from .rejects import FAILFAST, PERMISSIVE
 
 FORMATS = ("parquet", "csv", "json")
+P = ParamSpec("P")
 _TEXT = ("csv", "json")
 _CSV = ("csv",)
+_JSON = ("json",)
+_COLUMNS = ("csv", "parquet")
+
+
+def known_options(init: Callable[P, None]) -> Callable[P, None]:
+    """Make a constructor refuse an unknown option with `InvalidInput`, which names the nearest known one."""
+    names = [name for name in inspect.signature(init).parameters if name != "self"]
+
+    @functools.wraps(init)
+    def checked(*args: P.args, **options: P.kwargs) -> None:
+        for name in options:
+            if name not in names:
+                raise unknown("option of tm.Files", name, names)
+        init(*args, **options)
+
+    return checked
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -44,6 +63,17 @@ def _size(name: str, value: Any) -> int:
     return _count(name, size)
 
 
+def _record_size(name: str, value: Any) -> int:
+    size = _size(name, value)
+    if size <= MOST_RECORD_BYTES:
+        return size
+    raise InvalidInput(f"option `{name}` is {value!r}, expected at most {MOST_RECORD_BYTES >> 20} MiB")
+
+
+MOST_RECORD_BYTES = 512 * 1024**2
+"""The greatest value of `maxRecordBytes`."""
+
+
 def _time(name: str, value: Any) -> int:
     if isinstance(value, int):
         check_unit(value, f"option `{name}`", now_ms())
@@ -65,16 +95,34 @@ def _text(name: str, value: Any) -> str:
 
 def _separator(name: str, value: Any) -> str:
     text = _text(name, value).replace("\\t", "\t")
-    if len(text) == 1 and text not in "\r\n":
+    if text and not set(text) & set("\r\n"):
         return text
-    raise InvalidInput(f"option `{name}` is {value!r}, expected one character")
+    raise InvalidInput(f"option `{name}` is {value!r}, expected one or more characters, none of them a line end")
 
 
 def _mark(name: str, value: Any) -> str:
     text = _text(name, value)
-    if len(text) <= 1 and text not in ("\r", "\n"):
+    text = "" if text == "\0" else text
+    if len(text) <= 1 and text.isascii() and text not in ("\r", "\n"):
         return text
-    raise InvalidInput(f"option `{name}` is {value!r}, expected one character, or an empty string for none")
+    raise InvalidInput(f"option `{name}` is {value!r}, expected one ASCII character, or an empty string for none")
+
+
+def _line_end(name: str, value: Any) -> str:
+    text = _text(name, value).replace("\\n", "\n").replace("\\r", "\r")
+    if 1 <= len(text) <= 2:
+        return text
+    raise InvalidInput(f"option `{name}` is {value!r}, expected one or two characters")
+
+
+def _encoding(name: str, value: Any) -> str:
+    found = _native.charset(_text(name, value))
+    if found is not None:
+        return found
+    raise InvalidInput(
+        f"option `{name}` is {value!r}, which is no known encoding",
+        hint='for example "UTF-8", "UTF-16", "ISO-8859-1" or "windows-1252"',
+    )
 
 
 def _mode(name: str, value: Any) -> str:
@@ -96,42 +144,70 @@ def _among(*choices: str) -> Callable[[str, Any], str]:
 
 
 def _pattern(name: str, value: Any) -> str:
-    return strptime(_text(name, value), name)
+    pattern = _text(name, value)
+    try:
+        _native.check_time_pattern(pattern)
+    except InvalidInput as error:
+        raise InvalidInput(f"option `{name}` is {pattern!r}: {error.message}", hint=error.hint) from error
+    return pattern
 
 
-_KNOWN: dict[str, tuple[Callable[[str, Any], Any], Any, tuple[str, ...]]] = {
-    "maxFilesPerTrigger": (_count, None, FORMATS),
-    "maxBytesPerTrigger": (_size, None, FORMATS),
-    "pathGlobFilter": (_text, None, FORMATS),
-    "recursiveFileLookup": (_flag, False, FORMATS),
-    "modifiedAfter": (_time, None, FORMATS),
-    "mode": (_mode, FAILFAST, FORMATS),
-    "start": (_start, "earliest", FORMATS),
-    "order": (_among("name", "modified"), "name", FORMATS),
-    "overwritten": (_among("error", "new", "ignore"), "error", FORMATS),
-    "multiLine": (_flag, False, _TEXT),
-    "dateFormat": (_pattern, None, _TEXT),
-    "timestampFormat": (_pattern, None, _TEXT),
-    "header": (_flag, False, _CSV),
-    "sep": (_separator, ",", _CSV),
-    "quote": (_mark, '"', _CSV),
-    "escape": (_mark, '"', _CSV),
-    "nullValue": (_text, "", _CSV),
+Read = Callable[[str, Any], Any]
+_KNOWN: dict[str, tuple[Read, tuple[str, ...]]] = {
+    "maxFilesPerTrigger": (_count, FORMATS),
+    "maxBytesPerTrigger": (_size, FORMATS),
+    "pathGlobFilter": (_text, FORMATS),
+    "recursiveFileLookup": (_flag, FORMATS),
+    "modifiedAfter": (_time, FORMATS),
+    "mode": (_mode, FORMATS),
+    "start": (_start, FORMATS),
+    "order": (_among("name", "modified"), FORMATS),
+    "overwritten": (_among("error", "new", "ignore"), FORMATS),
+    "extraColumns": (_among("ignore", "fail"), _COLUMNS),
+    "missingColumns": (_among("fail", "null"), _COLUMNS),
+    "multiLine": (_flag, _TEXT),
+    "encoding": (_encoding, _TEXT),
+    "lineSep": (_line_end, _TEXT),
+    "maxRecordBytes": (_record_size, _TEXT),
+    "dateFormat": (_pattern, _TEXT),
+    "timestampFormat": (_pattern, _TEXT),
+    "timestampNTZFormat": (_pattern, _TEXT),
+    "header": (_flag, _CSV),
+    "enforceSchema": (_flag, _CSV),
+    "sep": (_separator, _CSV),
+    "quote": (_mark, _CSV),
+    "escape": (_mark, _CSV),
+    "charToEscapeQuoteEscaping": (_mark, _CSV),
+    "comment": (_mark, _CSV),
+    "nullValue": (_text, _CSV),
+    "emptyValue": (_text, _CSV),
+    "ignoreLeadingWhiteSpace": (_flag, _CSV),
+    "ignoreTrailingWhiteSpace": (_flag, _CSV),
+    "allowComments": (_flag, _JSON),
+    "allowUnquotedFieldNames": (_flag, _JSON),
+    "allowSingleQuotes": (_flag, _JSON),
+    "allowNumericLeadingZeros": (_flag, _JSON),
+    "allowBackslashEscapingAnyCharacter": (_flag, _JSON),
+    "allowUnquotedControlChars": (_flag, _JSON),
+    "allowNonNumericNumbers": (_flag, _JSON),
 }
-_ALIASES = {"delimiter": "sep"}
+ALIASES = {"delimiter": "sep", "charset": "encoding"}
 
 
 def read_options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every known option with the value given, or its default."""
-    values = {name: default for name, (_, default, _) in _KNOWN.items()}
+    """Return the options that are given, checked and in the type that the rest of the package uses.
+
+    `given` has only known names. One that is None is not given.
+    """
+    values: dict[str, Any] = {}
     for written, value in given.items():
-        name = _ALIASES.get(written, written)
-        if name not in _KNOWN:
-            raise unknown("option of tm.Files", written, [*_KNOWN, *_ALIASES, "path", "format", "schema"])
-        read, _, kinds = _KNOWN[name]
+        name = ALIASES.get(written, written)
+        read, kinds = _KNOWN[name]
+        if value is None:
+            continue
         if kind not in kinds:
             raise InvalidInput(
                 f"option `{written}` applies to {' and '.join(kinds)}, but this source has format {kind}"
             )
-        values[name] = values[name] if value is None else read(written, value)
+        values[name] = read(written, value)
     return values

@@ -18,10 +18,11 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import conform, has_within, listed, normalise, type_ddl
 from .contract import ROW
-from .delimited import Decoded, sequence
-from .file_bytes import Unreadable, is_damage
+from .decode import Decoded
+from .numbers import sequence
 from .read_ahead import read_ahead
 from .rejects import FAILFAST
+from .unreadable import Unreadable, is_damage
 
 KEPT_BYTES = 128 * 1024**2
 """With PERMISSIVE, up to so many bytes of rows are kept until all are decoded. A larger split is read twice."""

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import QuarantineFile
-from ..schema import empty_table, records_batch
+from ..schema import empty_table, records_batch, string_array
 from ..state.versions import fetch
 from ..store import Store
-from .contract import ABANDON_PLAN, CONTENT, REJECT_SCHEMA, UNREADABLE
+from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 
 FAILFAST = "FAILFAST"
 PERMISSIVE = "PERMISSIVE"
@@ -25,13 +25,17 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class Reject:
-    """One unreadable record, or a whole unreadable file if `line` is None. `hint` is advice for this reject alone."""
+    """One unreadable record, or a whole unreadable file if `line` is None. `hint` is advice for this reject alone.
+
+    `header` is that of its file, if the record cannot be read again without it.
+    """
 
     line: int | None
     column: str | None
     reason: str
     text: str | None
     hint: str | None = None
+    header: str | None = None
 
 
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
@@ -48,11 +52,14 @@ def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table
         }
         for one in rejects
     ]
-    return pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
+    table = pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
+    if all(one.header is None for one in rejects):
+        return table
+    return table.append_column(HEADER, string_array([one.header for one in rejects]))
 
 
 def quarantined(store: Store, file: QuarantineFile) -> pa.Table:
-    """Return the rows of a quarantine file: the columns of `REJECT_SCHEMA`, then those with whole rows, by source.
+    """Return the rows of a quarantine file: the columns of `REJECT_SCHEMA`, then `HEADER` and those with whole rows, if any.
 
     Files of earlier versions of Tidemill lack some columns, which are null then.
     """
@@ -61,7 +68,7 @@ def quarantined(store: Store, file: QuarantineFile) -> pa.Table:
         found = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
     except pa.ArrowException as error:
         raise CorruptState(f"read the quarantine file `{file.name}`: not Parquet: {error}") from error
-    whole = found.select([name for name in found.column_names if name.startswith(CONTENT)])
+    whole = found.select([name for name in found.column_names if name.startswith(CONTENT) or name == HEADER])
     known = found.select([name for name in found.column_names if name in REJECT_SCHEMA.names])
     table = pa.concat_tables([empty_table(REJECT_SCHEMA), known], promote_options="default")
     for name in whole.column_names:

@@ -17,7 +17,7 @@ from ..protocol.records import Split, digest
 from ..schema import conform, one_batch, string_array
 from ..store import ObjectMissing, Store
 from .contract import METADATA, METADATA_TYPE, ROW, Block, ReadContext, Source
-from .delimited import sequence
+from .numbers import sequence
 
 ROWS = "row"
 PLACES = pa.schema(

@@ -17,9 +17,8 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import array_of, checked, conform, to_ddl
 from ..store import open_store
-from .contract import SPLIT_BYTES, Block, Early, Intake, ReadContext, SourceFile
+from .contract import SPLIT_BYTES, Block, Early, EarlyFiles, Intake, Misfit, ReadContext, SourceFile
 from .files import Files
-from .parse import Misfit
 
 GIVEN = "rows given to the tester"
 """The name of such rows in errors."""
@@ -115,18 +114,20 @@ class Rows:
         del split, storage_options
         return None
 
+    def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
+        """Return no files: rows are in the memory or on the disk of this machine."""
+        del splits, context
+        return {}
+
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks; see `Files.read`."""
         return self._files.read(split, block_rows, context)
 
-    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
-        """Return None: each file is read alone."""
-        del splits, block_rows, context
-        return None
-
-    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+    def parse(
+        self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
+    ) -> pa.Table | list[Misfit]:
         """Return why texts are no rows: they never are."""
-        return self._files.parse(path, texts, time_zone)
+        return self._files.parse(path, texts, time_zone, header)
 
     def _bound(self) -> str:
         if self._folder is None:

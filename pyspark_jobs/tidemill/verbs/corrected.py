@@ -5,7 +5,6 @@ INVARIANT: a row that is not among those of the version, or a column that the ex
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +25,8 @@ from ..store import folder_store
 from .quarantine import FIXED, ROW_ID, VERSION, check_export, source_columns
 
 WHAT = "corrected rows"
+_CSV = {"header": True, "escape": '"', "extraColumns": "fail", "missingColumns": "null"}
+"""Exports double quotes in quotes, and leave out columns that no row has."""
 
 
 def corrected(context: Context, rows: Any, version: int, sources: Sequence[str]) -> pa.Table:
@@ -84,24 +85,11 @@ def _read(path: Path, schema: pa.Schema, time_zone: str) -> pa.Table:
             return pq.ParquetFile(path).read(use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise InvalidInput(f"requeue: read the corrected rows in `{path}`: {error}") from error
-    declared = _of_header(path, schema) if ending == ".csv" else schema
-    options: dict[str, Any] = {"header": True} if ending == ".csv" else {}
+    files = Files(str(path.parent), ending.removeprefix("."), schema, **(_CSV if ending == ".csv" else {}))
     try:
-        return _decoded(path, Files(str(path.parent), ending.removeprefix("."), declared, **options), time_zone)
+        return _decoded(path, files, time_zone)
     except InvalidInput as error:
         raise InvalidInput(f"requeue: {error.message}", hint="correct the file and run the command again") from error
-
-
-def _of_header(path: Path, schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a CSV file in its order."""
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        names = next(csv.reader(file), [])
-    for name in names:
-        if name not in schema.names:
-            raise unknown("column of corrected rows", name, schema.names)
-    if not names:
-        raise InvalidInput(f"requeue: the file `{path}` is empty, expected a header and corrected rows")
-    return pa.schema([schema.field(name) for name in names])
 
 
 def _decoded(path: Path, files: Files, time_zone: str) -> pa.Table:

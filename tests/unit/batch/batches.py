@@ -18,7 +18,7 @@ from tidemill.driver.tasks import assigned
 from tidemill.pipeline.job import compile_job
 from tidemill.protocol.records import Split
 from tidemill.settings import Settings
-from tidemill.sources.contract import ROW, Block, ReadContext
+from tidemill.sources.contract import ROW, Block, EarlyFiles, ReadContext
 
 MINUTE_MS = 60_000
 
@@ -39,8 +39,8 @@ class Blocks:
             yield Block(number, batch, self.rejects if number == 0 else None)
             first += len(rows)
 
-    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> None:
-        return None
+    def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
+        return {}
 
 
 def batch(

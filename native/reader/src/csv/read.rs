@@ -24,6 +24,7 @@ const BATCH_RECORDS: usize = 1024;
 const FITS: u32 = u32::MAX;
 
 /// How a CSV file is read.
+#[derive(Clone)]
 pub struct CsvOptions {
     /// Separators and quotes.
     pub dialect: Dialect,

@@ -1,0 +1,145 @@
+//! Readers of text formats, which yield blocks of rows with their rejects.
+
+use std::sync::Mutex;
+
+use arrow_schema::Schema;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use tidemill_reader::block::Block;
+use tidemill_reader::csv::{CsvOptions, CsvReader};
+use tidemill_reader::error::{Reject, Result};
+use tidemill_reader::text::column::{Column, Texts};
+
+use super::input::{open, raised};
+use super::options::{CsvFormat, Formats, TextLimits};
+use crate::arrow::{array_out, batch_out, schema_in};
+use crate::error::invalid;
+
+/// A file of a text format that is being read.
+#[pyclass(name = "TextReader", module = "tidemill._native")]
+pub(crate) struct PyTextReader {
+    reader: Mutex<Reader>, // only because Python may share the object between threads; it is never locked
+}
+
+enum Reader {
+    Csv(CsvReader),
+}
+
+impl Reader {
+    fn next_block(&mut self) -> Result<Option<Block>> {
+        match self {
+            Self::Csv(reader) => reader.next_block(),
+        }
+    }
+}
+
+#[pymethods]
+impl PyTextReader {
+    /// The header of the file, unless it names the columns of the schema in order.
+    #[getter]
+    fn header(&mut self) -> PyResult<Option<&str>> {
+        match exclusive(&mut self.reader)? {
+            Reader::Csv(reader) => Ok(reader.header()),
+        }
+    }
+
+    /// Return the next block and its rejects, each as (line, column or None, reason, text); None at the end.
+    fn next_block<'py>(&mut self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyList>)>> {
+        let reader = exclusive(&mut self.reader)?;
+        let block = py.detach(|| reader.next_block()).map_err(|error| raised(py, error))?;
+        let Some(block) = block else { return Ok(None) };
+        let rejects = block.rejects.into_iter().map(|reject| described(py, reject)).collect::<PyResult<Vec<_>>>()?;
+        Ok(Some((batch_out(py, &block.rows)?, PyList::new(py, rejects)?)))
+    }
+}
+
+/// Return what is in a mutex that nobody else can lock. A panic while it was read makes it unusable.
+fn exclusive<T>(held: &mut Mutex<T>) -> PyResult<&mut T> {
+    held.get_mut().map_err(|_| PyRuntimeError::new_err("an earlier call failed"))
+}
+
+fn described(py: Python<'_>, reject: Reject) -> PyResult<Bound<'_, PyTuple>> {
+    (reject.line, reject.column, reject.reason, reject.text).into_pyobject(py)
+}
+
+/// Opens files of one format, whose rows have the columns of one schema.
+#[pyclass(name = "TextFiles", module = "tidemill._native", frozen)]
+pub(crate) struct PyTextFiles {
+    schema: Schema,
+    format: Mutex<Format>,
+}
+
+#[derive(Clone)]
+enum Format {
+    Csv(CsvOptions),
+}
+
+#[pymethods]
+impl PyTextFiles {
+    /// Open a file: a path, bytes, or an object with `read(n)`.
+    fn open(&self, file: &Bound<'_, PyAny>) -> PyResult<PyTextReader> {
+        let py = file.py();
+        let input = open(file)?;
+        let format = self.format.lock().map_err(|_| PyRuntimeError::new_err("an earlier call failed"))?.clone();
+        let reader = py.detach(|| match format {
+            Format::Csv(options) => CsvReader::open(input, &self.schema, options).map(Reader::Csv),
+        });
+        Ok(PyTextReader { reader: Mutex::new(reader.map_err(|error| raised(py, error))?) })
+    }
+}
+
+/// Return what opens CSV files.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
+pub(super) fn csv_files(
+    schema: &Bound<'_, PyAny>,
+    format: CsvFormat,
+    limits: TextLimits,
+    time_zone: &str,
+) -> PyResult<PyTextFiles> {
+    let options = format.options(schema.py(), &limits, time_zone)?;
+    Ok(PyTextFiles { schema: schema_in(schema)?, format: Mutex::new(Format::Csv(options)) })
+}
+
+/// Texts of one column, as Python gave them.
+struct Given(Vec<Option<String>>);
+
+impl Texts for Given {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn text(&self, row: usize) -> Option<&[u8]> {
+        self.0[row].as_deref().map(str::as_bytes)
+    }
+}
+
+/// Return texts as an array of the only type in `schema`, and the places of those that do not fit, which are null.
+#[pyfunction]
+pub(super) fn values_of_texts<'py>(
+    texts: Vec<Option<String>>,
+    schema: &Bound<'py, PyAny>,
+    formats: Formats,
+    time_zone: &str,
+) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
+    let py = schema.py();
+    let schema = schema_in(schema)?;
+    let [field] = schema.fields().iter().collect::<Vec<_>>()[..] else {
+        return Err(invalid(py, "expected a schema of one column"));
+    };
+    let times = formats.times(py, time_zone)?;
+    let mut column = Column::new(&field.as_ref().clone().with_nullable(true)).map_err(|error| raised(py, error))?;
+    let mut misfits = Vec::new();
+    let mut given = Given(texts);
+    column.append(&given, &times, |row| misfits.push(row));
+    if !misfits.is_empty() {
+        for row in &misfits {
+            given.0[*row] = None;
+        }
+        column.truncate(0);
+        column.append(&given, &times, |_| {});
+    }
+    let array = column.finish().map_err(|error| raised(py, error))?;
+    Ok((array_out(py, array.as_ref())?, misfits))
+}

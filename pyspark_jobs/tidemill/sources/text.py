@@ -1,0 +1,89 @@
+"""CSV and JSON files: blocks of rows that Rust reads, and rejects for records that are no rows.
+
+INVARIANT: every record is in exactly one row or one reject; a file that is not of its format is `Unreadable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InternalError
+from .contract import BLOCK_BYTES, Block, Misfit
+from .file_columns import FileColumns
+from .rejects import FAILFAST, Reject, reject_error, rejects_table
+from .text_format import CsvFormat, TextFormat, TextLimits
+
+MOST_ROWS = 2**31 - 1
+
+
+@lru_cache(maxsize=256)
+def opener(schema: pa.Schema, format: TextFormat, limits: TextLimits, time_zone: str) -> _native.TextFiles:
+    """Return what opens files of a format whose rows have the columns of `schema`."""
+    make = _native.csv_files if isinstance(format, CsvFormat) else _native.json_files
+    return make(schema, format, limits, time_zone)
+
+
+def read_blocks(given: Any, files: _native.TextFiles, columns: FileColumns, source: str, path: str, mode: str) -> Iterator[Block]:
+    """Yield the rows of a file in blocks. A reject is an error with FAILFAST, else it comes with its block.
+
+    `given` is a path, bytes or a file. Raises `Unreadable` if the file is not of its format.
+    """
+    number, names = 0, columns.in_file.names
+    try:
+        reader = files.open(given)
+        while (found := reader.next_block()) is not None:
+            rows, rejected = found
+            rejects = [_reject(one, names, reader.header) for one in rejected]
+            if rejects and mode == FAILFAST:
+                raise reject_error(rejects[0], source, path)
+            yield Block(number, columns.finish(rows), rejects_table(rejects, source, path) if rejects else None)
+            number += 1
+    except InternalError as error:
+        raise InternalError(f"read file `{path}` of source `{source}`: {error.message}", hint=error.hint) from error
+
+
+def _reject(found: tuple[int, int | None, str, str], names: Sequence[str], header: str | None) -> Reject:
+    line, column, reason, text = found
+    return Reject(line, None if column is None else names[column], reason, text, header=header)
+
+
+def parse_texts(
+    texts: Sequence[str], header: str | None, schema: pa.Schema, format: TextFormat, time_zone: str
+) -> pa.RecordBatch | list[Misfit]:
+    """Return a row for each text, which is a record of a file with this header, or all misfits.
+
+    All texts are read at once; only if that fails, one by one, to find the misfits.
+    """
+    known = format.for_texts(header) if isinstance(format, CsvFormat) else format.for_texts()
+    files = opener(schema, known, TextLimits(MOST_ROWS, BLOCK_BYTES), time_zone)
+    before = "" if header is None else f"{header}\n"
+    rows = _rows(files, before, texts)
+    if not isinstance(rows, str):
+        return rows
+    found = [_rows(files, before, [text]) for text in texts]
+    misfits = [Misfit(place, row) for place, row in enumerate(found) if isinstance(row, str)]
+    return misfits or pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+
+
+def _rows(files: _native.TextFiles, before: str, texts: Sequence[str]) -> pa.RecordBatch | str:
+    """Return the rows of texts, or the first reason why they are not as many rows."""
+    data = (before + "".join(f"{text}\n" for text in texts)).encode(errors="surrogatepass")
+    batches: list[pa.RecordBatch] = []
+    try:
+        reader = files.open(data)
+        while (found := reader.next_block()) is not None:
+            rows, rejects = found
+            for _, column, reason, _ in rejects:
+                return reason if column is None else f"column `{rows.schema.names[column]}`: {reason}"
+            batches.append(rows)
+    except _native.Unreadable as error:
+        return str(error.args[0])
+    count = sum(batch.num_rows for batch in batches)
+    if count != len(texts):
+        return f"the text has {count} records, expected {len(texts)}"
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

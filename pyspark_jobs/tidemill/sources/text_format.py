@@ -1,0 +1,85 @@
+"""How text files are written: the formats of CSV and JSON, as values that the reader in Rust takes.
+
+INVARIANT: a format says everything that decides which rows a file has; the reader knows no other default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+RECORD_BYTES = 64 * 1024**2
+"""A longer record is an error, unless `maxRecordBytes` says otherwise."""
+BUFFER_BYTES = 512 * 1024
+"""How much of a text file is read at once. A longer record makes the buffer grow."""
+
+
+@dataclass(frozen=True)
+class Formats:
+    """The formats of dates and times, in Spark's letters. None means ISO."""
+
+    date: str | None = None
+    timestamp: str | None = None
+    timestamp_ntz: str | None = None
+
+
+@dataclass(frozen=True)
+class TextLimits:
+    """When a block is complete, how long a record may be, and how much is read at once."""
+
+    block_rows: int
+    block_bytes: int
+    record_bytes: int = RECORD_BYTES
+    buffer_bytes: int = BUFFER_BYTES
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """The format of CSV, by default Spark's. An empty `quote`, `escape` or `comment` means that there is none.
+
+    `matching` says how columns are found: by "name", by "position" with a header that is skipped, or, with "none",
+    by position without a header.
+    """
+
+    separator: str = ","
+    quote: str = '"'
+    escape: str = "\\"
+    escape_escape: str = "\\"
+    comment: str = ""
+    null_value: str = ""
+    empty_value: str = ""
+    trim_leading: bool = False
+    trim_trailing: bool = False
+    line_end: str | None = None
+    encoding: str = "UTF-8"
+    matching: str = "none"
+    extra_columns: str = "ignore"
+    missing_columns: str = "fail"
+    formats: Formats = field(default_factory=Formats)
+
+    def for_texts(self, header: str | None) -> CsvFormat:
+        """Return the format of single records, after the header of their file if it must be known."""
+        return replace(self, encoding="UTF-8", matching="none" if header is None else "name")
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """The format of JSON, by default Spark's: one object a line, single quotes and NaN allowed."""
+
+    multi_line: bool = False
+    comments: bool = False
+    unquoted_names: bool = False
+    single_quotes: bool = True
+    leading_zeros: bool = False
+    any_backslash: bool = False
+    unquoted_control: bool = False
+    non_numeric: bool = True
+    line_end: str | None = None
+    encoding: str = "UTF-8"
+    formats: Formats = field(default_factory=Formats)
+
+    def for_texts(self) -> JsonFormat:
+        """Return the format of single records."""
+        return replace(self, encoding="UTF-8", multi_line=False)
+
+
+TextFormat = CsvFormat | JsonFormat

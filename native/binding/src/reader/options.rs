@@ -53,8 +53,7 @@ impl TextLimits {
     }
 
     pub(super) fn form(&self, py: Python<'_>, encoding: &str, format: &'static str) -> PyResult<Form> {
-        let charset =
-            Charset::named(encoding).ok_or_else(|| invalid(py, &format!("unknown encoding `{encoding}`")))?;
+        let charset = Charset::named(encoding).ok_or_else(|| invalid(py, &format!("unknown encoding `{encoding}`")))?;
         Ok(Form { charset, format, buffer_bytes: self.buffer_bytes })
     }
 }

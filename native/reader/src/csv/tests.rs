@@ -85,11 +85,7 @@ fn some(cells: &[&str]) -> Row {
 #[test]
 fn a_quote_opens_a_field_only_directly_after_a_separator() {
     let both = schema(&[("n", DataType::Int32), ("t", DataType::Utf8)]);
-    let (rows, rejects) = read(
-        b"1, \"p\n2,x\n3,q\"\n4,z\n",
-        &both,
-        options(Dialect::default(), Matching::NoHeader, 8),
-    );
+    let (rows, rejects) = read(b"1, \"p\n2,x\n3,q\"\n4,z\n", &both, options(Dialect::default(), Matching::NoHeader, 8));
     let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
     assert_eq!(rows, [some(&["1", " \"p"]), some(&["2", "x"]), some(&["3", "q\""]), some(&["4", "z"])]);
     assert_eq!(rejects, []);
@@ -135,8 +131,7 @@ fn text_after_a_closing_quote_makes_the_field_literal() {
 
 #[test]
 fn an_unclosed_quote_is_a_reject_with_all_of_its_text() {
-    let (rows, rejects) =
-        read(b"1,a\n2,\"b\n3,c\n", &texts(2), options(Dialect::default(), Matching::NoHeader, 4));
+    let (rows, rejects) = read(b"1,a\n2,\"b\n3,c\n", &texts(2), options(Dialect::default(), Matching::NoHeader, 4));
     assert_eq!(rows, [(0, some(&["1", "a"]))]);
     assert_eq!(rejects, [(2, "a quote is not closed".into(), "2,\"b\n3,c\n".into())]);
 }

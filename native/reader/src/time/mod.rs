@@ -1,8 +1,89 @@
-//! stub
-#[derive(Clone)]
-pub struct Times;
-impl Times { pub fn date(&self,_t:&[u8])->Option<i32>{None} pub fn timestamp(&self,_t:&[u8])->Option<i64>{None} pub fn timestamp_ntz(&self,_t:&[u8])->Option<i64>{None} 
-pub fn with_date_format(self,_:&str)->Result<Self,String>{Ok(self)} pub fn with_timestamp_format(self,_:&str)->Result<Self,String>{Ok(self)} pub fn with_timestamp_ntz_format(self,_:&str)->Result<Self,String>{Ok(self)} }
-#[derive(Clone)]
-pub struct Zone; impl Zone { pub fn utc()->Zone{Zone} pub fn new(_:&str)->Option<Zone>{Some(Zone)} } impl Times { pub fn iso(_:Zone)->Times{Times} }
-pub struct Pattern; impl Pattern { pub fn new(_:&str)->Result<Pattern,String>{Ok(Pattern)} }
+//! Dates and times: from text to days and microseconds, in ISO forms or by patterns in Spark's letters.
+//!
+//! INVARIANT: a text gives one value or none. Years are 1 to 9999, and fractions are cut at microseconds.
+
+mod calendar;
+mod iso;
+mod parse;
+mod pattern;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+pub use pattern::Pattern;
+pub use zone::Zone;
+
+use calendar::{DAY_US, DAYS, MICROS};
+
+/// How the dates and times of a source are written.
+#[derive(Debug, Clone)]
+pub struct Times {
+    zone: Zone,
+    date: Option<Pattern>,
+    timestamp: Option<Pattern>,
+    timestamp_ntz: Option<Pattern>,
+}
+
+impl Times {
+    /// ISO forms. A time without an offset is a local time of `zone`.
+    #[must_use]
+    pub fn iso(zone: Zone) -> Self {
+        Self { zone, date: None, timestamp: None, timestamp_ntz: None }
+    }
+
+    /// Read dates by a pattern. The error says why it is refused.
+    pub fn with_date_format(mut self, pattern: &str) -> Result<Self, String> {
+        self.date = Some(Pattern::new(pattern)?);
+        Ok(self)
+    }
+
+    /// Read timestamps by a pattern. The error says why it is refused.
+    pub fn with_timestamp_format(mut self, pattern: &str) -> Result<Self, String> {
+        self.timestamp = Some(Pattern::new(pattern)?);
+        Ok(self)
+    }
+
+    /// Read timestamps without a time zone by a pattern. The error says why it is refused.
+    pub fn with_timestamp_ntz_format(mut self, pattern: &str) -> Result<Self, String> {
+        self.timestamp_ntz = Some(Pattern::new(pattern)?);
+        Ok(self)
+    }
+
+    /// Return a date in days since 1970-01-01.
+    #[must_use]
+    pub fn date(&self, text: &[u8]) -> Option<i32> {
+        let Some(pattern) = &self.date else { return iso::date(text) };
+        let found = pattern.parse(text)?;
+        let days = i32::try_from(found.wall_us()?.div_euclid(DAY_US)).ok()?;
+        DAYS.contains(&days).then_some(days)
+    }
+
+    /// Return a timestamp in µs since the epoch, UTC.
+    #[must_use]
+    pub fn timestamp(&self, text: &[u8]) -> Option<i64> {
+        let found = match &self.timestamp {
+            None => iso::timestamp(text, |wall| self.zone.instant_of_wall(wall))?.0,
+            Some(pattern) => pattern.parse(text)?.instant_us(&self.zone)?,
+        };
+        MICROS.contains(&found).then_some(found)
+    }
+
+    /// Return a timestamp without a time zone in µs since 1970. A text with an offset is none.
+    #[must_use]
+    pub fn timestamp_ntz(&self, text: &[u8]) -> Option<i64> {
+        let found = match &self.timestamp_ntz {
+            None => match iso::timestamp(text, Some)? {
+                (wall, false) => wall,
+                (_, true) => return None,
+            },
+            Some(pattern) => {
+                let found = pattern.parse(text)?;
+                if found.has_zone() {
+                    return None;
+                }
+                found.wall_us()?
+            }
+        };
+        MICROS.contains(&found).then_some(found)
+    }
+}

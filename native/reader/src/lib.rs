@@ -7,6 +7,7 @@
 pub mod block;
 pub mod csv;
 pub mod error;
+pub mod json;
 pub mod parquet;
 pub mod shown;
 pub mod text;

@@ -7,15 +7,16 @@ INVARIANT: `decode` of `encode` returns equal rows.
 
 from __future__ import annotations
 
-import io
-
 import pyarrow as pa
 import pyarrow.types as pt
 
+from .. import _native
 from ..errors import CorruptState, InvalidInput
 from ..schema import empty_table, literal, quoted, type_ddl
 from ..sources import connections
-from ..sources.json_lines import JsonOptions, read_json
+from ..sources.contract import BLOCK_BYTES
+from ..sources.text import MOST_ROWS, opener
+from ..sources.text_format import JsonFormat, TextLimits
 
 _LINE_END = "chr(10)"
 
@@ -46,11 +47,18 @@ def encode(rows: pa.Table) -> bytes:
 
 def decode(data: bytes, schema: pa.Schema) -> pa.Table:
     """Return the rows of lines that `encode` wrote, in the columns of `schema`."""
+    files = opener(schema, JsonFormat(), TextLimits(MOST_ROWS, BLOCK_BYTES), "UTC")
     tables = [empty_table(schema)]
-    for part in read_json(io.BytesIO(data), schema, JsonOptions(), "UTC", "read a JSON file"):
-        if part.rejects or part.rows is None:
-            raise CorruptState(f"read a JSON file that a commit names: {part.rejects[0].reason}")
-        tables.append(part.rows.select(list(range(len(schema)))))  # by position: a column may be named `_row`
+    try:
+        reader = files.open(data)
+        while (found := reader.next_block()) is not None:
+            rows, rejects = found
+            if rejects:
+                raise CorruptState(f"read a JSON file that a commit names: {rejects[0][2]}")
+            columns = rows.columns[: len(schema)]  # by position: a column may be named `_row`
+            tables.append(pa.Table.from_arrays(columns, schema=schema))
+    except _native.Unreadable as error:
+        raise CorruptState(f"read a JSON file that a commit names: {error.args[0]}") from error
     return pa.concat_tables(tables)
 
 

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use tidemill_reader::block::Limits;
 use tidemill_reader::csv::{CsvOptions, Dialect, Extra, Matching, Missing};
+use tidemill_reader::json::{Allow, JsonOptions, MAX_DEPTH};
 use tidemill_reader::text::bytes::Form;
 use tidemill_reader::text::encoding::Charset;
 use tidemill_reader::time::{Pattern, Times, Zone};
@@ -114,6 +115,44 @@ impl CsvFormat {
             "position" => Matching::Position,
             _ => Matching::NoHeader,
         }
+    }
+}
+
+/// The format of JSON: `sources.text_format.JsonFormat`.
+#[derive(FromPyObject)]
+pub(super) struct JsonFormat {
+    multi_line: bool,
+    comments: bool,
+    unquoted_names: bool,
+    single_quotes: bool,
+    leading_zeros: bool,
+    any_backslash: bool,
+    unquoted_control: bool,
+    non_numeric: bool,
+    line_end: Option<String>,
+    encoding: String,
+    formats: Formats,
+}
+
+impl JsonFormat {
+    pub(super) fn options(&self, py: Python<'_>, limits: &TextLimits, time_zone: &str) -> PyResult<JsonOptions> {
+        Ok(JsonOptions {
+            multi_line: self.multi_line,
+            allow: Allow {
+                comments: self.comments,
+                unquoted_names: self.unquoted_names,
+                single_quotes: self.single_quotes,
+                leading_zeros: self.leading_zeros,
+                any_backslash: self.any_backslash,
+                unquoted_control: self.unquoted_control,
+                non_numeric: self.non_numeric,
+            },
+            max_depth: MAX_DEPTH,
+            line_end: self.line_end.clone().map(String::into_bytes),
+            form: limits.form(py, &self.encoding, "JSON")?,
+            limits: limits.limits(),
+            times: self.formats.times(py, time_zone)?,
+        })
     }
 }
 

@@ -9,10 +9,11 @@ use pyo3::types::{PyList, PyTuple};
 use tidemill_reader::block::Block;
 use tidemill_reader::csv::{CsvOptions, CsvReader};
 use tidemill_reader::error::{Reject, Result};
+use tidemill_reader::json::{JsonOptions, JsonReader};
 use tidemill_reader::text::column::{Column, Texts};
 
 use super::input::{open, raised};
-use super::options::{CsvFormat, Formats, TextLimits};
+use super::options::{CsvFormat, Formats, JsonFormat, TextLimits};
 use crate::arrow::{array_out, batch_out, schema_in};
 use crate::error::invalid;
 
@@ -22,14 +23,17 @@ pub(crate) struct PyTextReader {
     reader: Mutex<Reader>, // only because Python may share the object between threads; it is never locked
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one for each open file")]
 enum Reader {
     Csv(CsvReader),
+    Json(JsonReader),
 }
 
 impl Reader {
     fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Csv(reader) => reader.next_block(),
+            Self::Json(reader) => reader.next_block(),
         }
     }
 }
@@ -41,6 +45,7 @@ impl PyTextReader {
     fn header(&mut self) -> PyResult<Option<&str>> {
         match exclusive(&mut self.reader)? {
             Reader::Csv(reader) => Ok(reader.header()),
+            Reader::Json(_) => Ok(None),
         }
     }
 
@@ -73,6 +78,7 @@ pub(crate) struct PyTextFiles {
 #[derive(Clone)]
 enum Format {
     Csv(CsvOptions),
+    Json(JsonOptions),
 }
 
 #[pymethods]
@@ -84,6 +90,7 @@ impl PyTextFiles {
         let format = self.format.lock().map_err(|_| PyRuntimeError::new_err("an earlier call failed"))?.clone();
         let reader = py.detach(|| match format {
             Format::Csv(options) => CsvReader::open(input, &self.schema, options).map(Reader::Csv),
+            Format::Json(options) => JsonReader::open(input, &self.schema, options).map(Reader::Json),
         });
         Ok(PyTextReader { reader: Mutex::new(reader.map_err(|error| raised(py, error))?) })
     }
@@ -100,6 +107,19 @@ pub(super) fn csv_files(
 ) -> PyResult<PyTextFiles> {
     let options = format.options(schema.py(), &limits, time_zone)?;
     Ok(PyTextFiles { schema: schema_in(schema)?, format: Mutex::new(Format::Csv(options)) })
+}
+
+/// Return what opens files of JSON.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
+pub(super) fn json_files(
+    schema: &Bound<'_, PyAny>,
+    format: JsonFormat,
+    limits: TextLimits,
+    time_zone: &str,
+) -> PyResult<PyTextFiles> {
+    let options = format.options(schema.py(), &limits, time_zone)?;
+    Ok(PyTextFiles { schema: schema_in(schema)?, format: Mutex::new(Format::Json(options)) })
 }
 
 /// Texts of one column, as Python gave them.

@@ -178,7 +178,7 @@ fn a_header_without_any_column_of_the_schema_is_another_file() {
 #[test]
 fn names_that_stand_twice_get_their_places() {
     let names = ["a", "A", "", "b"].map(|name| (!name.is_empty()).then(|| name.to_owned()));
-    assert_eq!(super::header::safe(&names), ["a0", "A1", "_c2", "b"]);
+    assert_eq!(header::safe(&names), ["a0", "A1", "_c2", "b"]);
 }
 
 #[test]

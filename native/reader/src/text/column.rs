@@ -24,6 +24,10 @@ pub trait Texts {
     fn len(&self) -> usize;
     /// The text of a row.
     fn text(&self, row: usize) -> Option<&[u8]>;
+    /// The time of a row in µs since the epoch, if it is no text but a number. Only columns of timestamps ask for it.
+    fn micros(&self, _row: usize) -> Option<i64> {
+        None
+    }
     /// Whether there are no rows.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -121,7 +125,7 @@ impl Column {
             Values::Float32(values) => to.all(texts, values, float),
             Values::Float64(values) => to.all(texts, values, double),
             Values::Date(values) => to.all(texts, values, |text| times.date(text)),
-            Values::Timestamp(values) => to.all(texts, values, |text| times.timestamp(text)),
+            Values::Timestamp(values) => to.timestamps(texts, values, times),
             Values::WallTime(values) => to.all(texts, values, |text| times.timestamp_ntz(text)),
             Values::Decimal(values, precision, scale) => {
                 to.all(texts, values, |text| decimal(text, *precision, *scale));
@@ -208,6 +212,24 @@ impl<M: FnMut(usize)> Appending<'_, M> {
     fn all<T: Default>(&mut self, texts: &impl Texts, values: &mut Vec<T>, parse: impl Fn(&[u8]) -> Option<T>) {
         values.reserve(texts.len());
         self.each(texts, parse, |value| values.push(value));
+    }
+
+    fn timestamps(&mut self, texts: &impl Texts, values: &mut Vec<i64>, times: &Times) {
+        values.reserve(texts.len());
+        for row in 0..texts.len() {
+            let (text, number) = (texts.text(row), texts.micros(row));
+            if text.is_none() && number.is_none() {
+                self.null(row);
+                values.push(0);
+                continue;
+            }
+            self.nulls.append_non_null();
+            let found = number.or_else(|| text.and_then(|text| times.timestamp(text)));
+            values.push(found.unwrap_or(0));
+            if found.is_none() {
+                (self.misfit)(row);
+            }
+        }
     }
 
     fn integers<T>(&mut self, texts: &impl Texts, values: &mut Vec<T>)

@@ -61,7 +61,7 @@ fn finite(text: &[u8]) -> Option<&str> {
     }
     let mut at = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let mut digits = 0;
-    let mut run = |at: &mut usize| {
+    let run = |at: &mut usize| {
         let start = *at;
         while text.get(*at).is_some_and(u8::is_ascii_digit) {
             *at += 1;

@@ -15,6 +15,11 @@ pub use zone::Zone;
 
 use calendar::{DAY_US, DAYS, MICROS};
 
+/// Whether an instant in µs is within the years 1 to 9999.
+pub(crate) fn is_in_bounds(micros: i64) -> bool {
+    MICROS.contains(&micros)
+}
+
 /// How the dates and times of a source are written.
 #[derive(Debug, Clone)]
 pub struct Times {

@@ -1,0 +1,11 @@
+//! JSON: values as a flat tape of tokens, and rows in the columns of a schema.
+
+mod convert;
+mod read;
+mod tape;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+pub use read::{JsonOptions, JsonReader};
+pub use tape::{Allow, MAX_DEPTH};

@@ -779,3 +779,56 @@ class ExpiredTimerInfo:
     """The timer for which `handleExpiredTimer` is called."""
     def getExpiryTimeInMs(self) -> int:
         """Return the time at which the timer expired, in ms since the epoch."""
+
+# Readers of files. Their options are the dataclasses of `sources/text_format.py`.
+
+class Unreadable(Exception):
+    """A file is not what its format says. Its arguments are the reason, the line or None, and a hint or None."""
+
+@final
+class TextReader:
+    """A file of CSV or JSON that is being read."""
+
+    @property
+    def header(self) -> str | None:
+        """The header of a CSV file, unless it names the columns of the schema in order."""
+
+    def next_block(self) -> tuple[pa.RecordBatch, list[tuple[int, int | None, str, str]]] | None:
+        """Return the next rows, with their numbers in the last column `_row`, and the rejects among them.
+
+        A reject is (line, place of the column or None, reason, text). None at the end of the file. Raises `Unreadable`,
+        an `OSError`, or whatever a Python file raised.
+        """
+
+@final
+class TextFiles:
+    """Opens files of one format, whose rows have the columns of one schema."""
+
+    def open(self, file: Any) -> TextReader:
+        """Open a file: a path, bytes, or an object with `read(n)`. Raises `Unreadable` for a file of another format."""
+
+def csv_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> TextFiles:
+    """Return what opens CSV files: `format` is a `CsvFormat`, `limits` are `TextLimits`."""
+
+def json_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> TextFiles:
+    """Return what opens files of JSON: `format` is a `JsonFormat`, `limits` are `TextLimits`."""
+
+def values_of_texts(
+    texts: Sequence[str | None], schema: pa.Schema, formats: Any, time_zone: str
+) -> tuple[pa.Array, list[int]]:
+    """Return texts as an array of the only type in `schema`, and the places of those that do not fit, which are null.
+
+    >>> import pyarrow as pa
+    >>> from tidemill import _native
+    >>> from tidemill.sources.text_format import Formats
+    >>> schema = pa.schema([pa.field("day", pa.date32())])
+    >>> values, misfits = _native.values_of_texts(["2024-02-29", "24-2-29", None], schema, Formats(), "UTC")
+    >>> values.to_pylist(), misfits
+    ([datetime.date(2024, 2, 29), None, None], [1])
+    """
+
+def check_time_pattern(pattern: str) -> None:
+    """Raise `InvalidInput` if a pattern of dates and times has a letter that is not supported."""
+
+def charset(name: str) -> str | None:
+    """Return the name of an encoding, or None if it is unknown."""

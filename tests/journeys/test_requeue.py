@@ -531,8 +531,8 @@ def test_an_invalid_corrected_file_names_line_and_column(tmp_path: Path) -> None
     shop = begin(tmp_path)
     for text, message in (
         ("_version,_row_id,id,k,n,ts\n0,0,2,b,many,\n", r"line 2, column `n`: found `many`, expected int"),
-        ("_version,_row_id,id,k,m,ts\n0,0,2,b,1,\n", "unknown column of corrected rows `m`"),
-        ("", "is empty, expected a header and corrected rows"),
+        ("_version,_row_id,id,k,m,ts\n0,0,2,b,1,\n", "the header has `m`, which the schema lacks"),
+        ("", "found no corrected rows, expected at least one"),
     ):
         (tmp_path / "fixed.csv").write_text(text)
         with pytest.raises(tm.InvalidInput, match=message):

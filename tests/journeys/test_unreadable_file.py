@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.sources import file_bytes
+from tidemill.sources import content
 
 
 def test_an_unreadable_file_is_named_and_not_reported_as_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +22,7 @@ def test_an_unreadable_file_is_named_and_not_reported_as_a_bug(tmp_path: Path, m
     def refused(*_: Any, **__: Any) -> Any:  # as root, who runs tests in containers, may read everything
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(file_bytes, "open", refused, raising=False)
+    monkeypatch.setattr(content, "open", refused, raising=False)
     with pytest.raises(tm.StoreUnavailable, match=r"read `.*1\.csv` in .*: Permission denied") as caught:
         r.run(engine="local")
     assert caught.value.hint == "give this user access to the file"

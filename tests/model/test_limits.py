@@ -101,7 +101,7 @@ def test_blocks_of_large_rows_are_cut_by_their_bytes_and_always_alike(
 ) -> None:
     monkeypatch.setattr(decode, "BLOCK_BYTES", 300_000)
     monkeypatch.setattr(parquet, "BATCH_BYTES", 100_000)
-    monkeypatch.setattr("tidemill.sources.file_bytes.PIECE_BYTES", 100_000)
+    monkeypatch.setattr("tidemill.sources.files.BLOCK_BYTES", 300_000)
     texts = large_rows(tmp_path / "in", kind, 200, 10_000)
     source = tm.Files(str(tmp_path / "in"), format=kind, schema="k string, text string", mode=mode)
     (split,) = source.splits(source.discover("source"))

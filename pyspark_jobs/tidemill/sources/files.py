@@ -20,7 +20,7 @@ from .. import _native
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import ADDED
 from ..protocol.records import Split
-from ..schema import to_arrow, to_ddl, type_ddl
+from ..schema import empty_table, one_batch, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
 from .content import SMALL_BYTES, Content
@@ -44,8 +44,8 @@ from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
 from .listing import Selection, ordered, partition_values
 from .options import FORMATS, known_options, read_options
-from .parquet import read_parquet, row_group_ranges
-from .rejects import FAILFAST, Reject, reject_error
+from .parquet import KEPT_BYTES, read_parquet, row_group_ranges
+from .rejects import FAILFAST, Reject, reject_error, rejects_table
 from .text import opener, parse_texts, read_blocks
 from .text_format import RECORD_BYTES, CsvFormat, Formats, JsonFormat, TextFormat, TextLimits
 from .unreadable import Unreadable
@@ -81,6 +81,8 @@ class Files:
       schema lacks. `missingColumns`: `"fail"` (the default) or `"null"`, for columns that the file lacks. With
       `header=True`, CSV columns are matched by name, in any order. With `enforceSchema=True` the header is skipped, and
       columns are matched by position.
+    - `badFiles`: `"fail"` (the default) or `"quarantine"`, for a CSV or JSON file that is not of its format: with another
+      header, damaged, of another encoding. By default it fails the batch in every mode.
     - `maxRecordBytes`: a longer record of CSV or JSON is an error; 64 MiB by default.
     - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` leaves out the files that are there when
       `init` runs, whatever their modification times.
@@ -120,6 +122,7 @@ class Files:
         overwritten: Literal["error", "new", "ignore"] = "error",
         extraColumns: Literal["ignore", "fail"] = "ignore",
         missingColumns: Literal["fail", "null"] = "fail",
+        badFiles: Literal["fail", "quarantine"] = "fail",
         maxRecordBytes: int | str = RECORD_BYTES,
         multiLine: bool | str = False,
         encoding: str = "UTF-8",
@@ -166,6 +169,7 @@ class Files:
         self.overwritten: Literal["error", "new", "ignore"] = values["overwritten"]
         self._missing: str = values["missingColumns"]
         self._extra: str = values["extraColumns"]
+        self._bad_files: str = values["badFiles"]
         self._record_bytes: int = values["maxRecordBytes"]
         self._text = _text_format(format, values)
         if schema is None:
@@ -333,22 +337,38 @@ class Files:
             reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
             yield from blocks(self._parquet(split, content, columns, misfit), block_rows, reading)
             return
+        decode = functools.partial(self._text_blocks, split, content, columns, misfit, block_rows, context)
+        kept = None
+        if self._bad_files == "quarantine":
+            try:
+                kept = _decoded_fully(decode())
+            except Unreadable as error:
+                yield _bad_file(error, split, columns)
+                return
         try:
-            if misfit is not None:
-                raise Unreadable(misfit)
-            limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
-            files = opener(columns.in_file, self._text, limits, context.time_zone)
+            yield from decode() if kept is None else kept
+        except Unreadable as error:
+            raise _refused(error, split) from error
+
+    def _text_blocks(
+        self,
+        split: Split,
+        content: Content,
+        columns: FileColumns,
+        misfit: str | None,
+        block_rows: int,
+        context: ReadContext,
+    ) -> Iterator[Block]:
+        """Yield the blocks of a text file. Raises `Unreadable` if it is not of its format, whatever the mode."""
+        assert self._text is not None
+        if misfit is not None:
+            raise Unreadable(misfit)
+        files = opener(columns.in_file, self._text, TextLimits(block_rows, BLOCK_BYTES, self._record_bytes), context.time_zone)
+        try:
             with content.reading():
                 yield from read_blocks(content.source, files, columns, split.source, split.path, self.mode)
         except _native.Unreadable as error:
-            raise self._refused(split, Unreadable(*error.args)) from error
-        except Unreadable as error:
-            raise self._refused(split, error) from error
-
-    def _refused(self, split: Split, error: Unreadable) -> InvalidInput:
-        """Return the error for a file that is not of its format. It fails the batch in every mode."""
-        reject = Reject(error.line, None, error.reason, None, error.hint)
-        return reject_error(reject, split.source, split.path)
+            raise Unreadable(*error.args) from error
 
     def _parquet(
         self, split: Split, content: Content, columns: FileColumns, misfit: str | None
@@ -436,6 +456,33 @@ def _json_format(values: Mapping[str, Any], formats: Formats) -> JsonFormat:
         encoding=values["encoding"],
         formats=formats,
     )
+
+
+def _refused(error: Unreadable, split: Split) -> InvalidInput:
+    """Return the error for a file that is not of its format."""
+    hint = error.hint or (
+        f'correct the file and {ABANDON_PLAN}; or leave the file out with `tidemill skip`; or use badFiles="quarantine"'
+    )
+    return reject_error(Reject(error.line, None, error.reason, None, hint), split.source, split.path)
+
+
+def _bad_file(error: Unreadable, split: Split, columns: FileColumns) -> Block:
+    """Return the block of a file that goes to quarantine as a whole: one reject, which has no line."""
+    where = "" if error.line is None else f"line {error.line}: "
+    reject = Reject(None, None, f"none of its rows could be read: {where}{error.reason}", None)
+    return Block(0, one_batch(empty_table(columns.schema), "a bad file"), rejects_table([reject], split.source, split.path))
+
+
+def _decoded_fully(blocks: Iterator[Block]) -> list[Block] | None:
+    """Read all blocks and return them, or None if they are larger than `KEPT_BYTES`."""
+    kept: list[Block] = []
+    size = 0
+    for block in blocks:
+        size += block.rows.nbytes
+        kept.append(block)
+        if size > KEPT_BYTES:
+            kept.clear()
+    return kept if size <= KEPT_BYTES else None
 
 
 def _is_first(split: Split) -> bool:

@@ -65,8 +65,7 @@ def made(folder: Path, format: str) -> list[str]:
 @pytest.mark.parametrize("format", list(ROWS))
 def test_a_small_batch_imports_what_reads_its_format_and_no_more(folder: Path, format: str) -> None:
     target = made(folder, format)
-    texts = set() if format == "parquet" else {"duckdb"}
-    assert imported(folder, "run", *target) - ARROW == texts, "DuckDB parses texts"
+    assert imported(folder, "run", *target) <= ARROW
     assert imported(folder, "run", *target) <= ARROW, "nothing waits any more"
 
 

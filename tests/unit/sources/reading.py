@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.files import Files
+from tidemill.sources.text_format import TextLimits
+
+
+def small_buffers(monkeypatch: pytest.MonkeyPatch, buffer_bytes: int) -> None:
+    """Make the readers of text take so many bytes at once."""
+    defaults = TextLimits.__init__.__defaults__
+    assert defaults is not None
+    monkeypatch.setattr(TextLimits.__init__, "__defaults__", (defaults[0], buffer_bytes))
 
 
 def blocks(source: Files, block_rows: int = 1000, context: ReadContext | None = None) -> list[Block]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
 import pickle
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,18 @@ import tidemill as tm
 from tests.servers.s3 import S3Server
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput, StoreUnavailable
-from tidemill.sources import file_bytes
+from tidemill.sources import content
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 from tidemill.sources.listing import is_data, matches
 from tidemill.store import folder_store, open_store
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zstd": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+    "bz2": bz2.compress,
+}
 
 
 def paths(source: Files, **options: Any) -> list[str]:
@@ -137,14 +147,14 @@ def test_folder_options_apply_to_s3_only(path: str, uri: str, tmp_path: Path, mo
     assert folder_store(path, {"region_name": "nowhere"}).uri == uri.format(here=tmp_path)
 
 
-@pytest.mark.parametrize(("ending", "codec"), [("gz", "gzip"), ("zst", "zstd")])
-@pytest.mark.parametrize("whole_bytes", [file_bytes.WHOLE_BYTES, 0])
+@pytest.mark.parametrize(("ending", "codec"), [("gz", "gzip"), ("zst", "zstd"), ("bz2", "bz2")])
+@pytest.mark.parametrize("whole_bytes", [content.WHOLE_BYTES, 0])
 def test_compressed_files_of_a_remote_store_are_read(
     ending: str, codec: str, whole_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_bytes, "WHOLE_BYTES", whole_bytes)
+    monkeypatch.setattr(content, "WHOLE_BYTES", whole_bytes)
     folder = f"memory://compressed-{ending}-{whole_bytes}"
-    open_store(folder).put(f"a.csv.{ending}", pa.compress(b"x\ny\n", codec=codec, asbytes=True))
+    open_store(folder).put(f"a.csv.{ending}", COMPRESS[codec](b"x\ny\n"))
     assert values(blocks(one_column(folder))) == [("x",), ("y",)]
 
 
@@ -161,7 +171,7 @@ def test_an_unavailable_store_is_an_error_not_a_reject(kind: str, mode: str, mon
     def silent(*_: object) -> bytes:
         raise StoreUnavailable("the store does not answer")
 
-    monkeypatch.setattr(file_bytes, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(content, "WHOLE_BYTES", 0)
     monkeypatch.setattr(type(store), "get_range", silent)
     with pytest.raises(StoreUnavailable):
         list(source.read(split, 10, ReadContext()))
@@ -195,9 +205,10 @@ def test_partition_folders_give_columns_of_the_schema(tmp_path: Path) -> None:
 
 def test_a_folder_that_does_not_fit_is_a_reject_of_its_file(tmp_path: Path) -> None:
     file(tmp_path, "dt=yesterday/x.csv", "1\n")
-    source = Files(tmp_path, format="csv", schema="v int, dt date", mode="PERMISSIVE")
+    source = Files(tmp_path, format="csv", schema="v int, dt date", badFiles="quarantine")
     [reject] = rejects(blocks(source))
-    assert reject["reason"] == "folder `dt=yesterday`: found `yesterday`, expected date"
+    why = "folder `dt=yesterday`: found `yesterday`, expected date"
+    assert reject["reason"] == f"none of its rows could be read: {why}"
     with pytest.raises(InvalidInput, match="folder `dt=yesterday`"):
         blocks(Files(tmp_path, format="csv", schema="v int, dt date"))
 
@@ -276,11 +287,15 @@ def test_a_source_can_be_pickled(tmp_path: Path) -> None:
         ({"mode": "LENIENT"}, "option `mode` is 'LENIENT', expected 'FAILFAST' or 'PERMISSIVE'"),
         ({"order": "size"}, "option `order` is 'size', expected 'name' or 'modified'"),
         ({"start": "yesterday"}, "option `start`: invalid time 'yesterday'"),
-        ({"sep": "ab"}, "option `sep` is 'ab', expected one character"),
+        ({"sep": "a\n"}, "option `sep` is 'a\\n', expected one or more characters, none of them a line end"),
+        ({"quote": "''"}, "option `quote` is \"''\", expected one ASCII character"),
+        ({"encoding": "utf-7"}, "option `encoding` is 'utf-7', which is no known encoding"),
+        ({"badFiles": "drop"}, "option `badFiles` is 'drop', expected 'fail' or 'quarantine'"),
+        ({"dateFormat": "%Y-%m-%d"}, "hint: write `yyyy-MM-dd`"),
         ({"header": "maybe"}, "option `header` is 'maybe', expected True or False"),
         ({"format": "json", "sep": ";"}, "option `sep` applies to csv, but this source has format json"),
         ({"format": "parquet", "header": True}, "option `header` applies to csv, but this source has format parquet"),
-        ({"dateFormat": "QQ"}, "option `dateFormat` is 'QQ': the letters `QQ` are not supported"),
+        ({"dateFormat": "QQ"}, "option `dateFormat` is 'QQ': the letters `QQ` at character 1 are not supported: quarters cannot be read"),
         ({"dateFormat": "yyyy'x"}, "the quote at character 5 is not closed"),
         ({"schema": "a int, _row int"}, "schema of tm.Files: the column name `_row` is reserved"),
         ({"schema": "a array<int>"}, "column `a` is array<int>, which CSV cannot hold"),

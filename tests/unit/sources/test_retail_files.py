@@ -24,7 +24,7 @@ SCHEMA = (
 def source() -> Files:
     if not FOLDER.is_dir():
         pytest.skip("the real data is not there: put the 305 daily files of Online Retail into ../shared/data")
-    return Files(FOLDER, format="csv", header=True, schema=SCHEMA)
+    return Files(FOLDER, format="csv", header=True, escape='"', schema=SCHEMA)
 
 
 def test_every_line_of_the_first_and_last_days_is_a_row(source: Files) -> None:

@@ -71,11 +71,14 @@ fn dated(text: &[u8]) -> Option<Dated<'_>> {
     Some(Dated { days: days(year, month, day)?, rest })
 }
 
-/// Read `T` or a space, then `[H]H:[m]m[:[s]s[.f…]]`. What follows is the zone.
+/// Read `T` or a space, then `[H]H[:[m]m[:[s]s[.f…]]]`. What follows is the zone.
 #[inline]
 fn time_of_day(text: &[u8]) -> Option<Timed<'_>> {
     let (b'T' | b' ', rest) = text.split_first()? else { return None };
     let (hour, rest) = one_or_two(rest)?;
+    if rest.is_empty() {
+        return (hour <= 23).then_some(Timed { micros: i64::from(hour) * 3_600_000_000, zone: rest });
+    }
     let (minute, rest) = one_or_two(rest.strip_prefix(b":")?)?;
     let (second, rest) = match rest.strip_prefix(b":") {
         Some(rest) => one_or_two(rest)?,

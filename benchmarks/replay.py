@@ -37,7 +37,9 @@ FIVE = ("by-country", "by-day", "by-stock", "invoices", "spend")
 def spend_only(folder: Path) -> tm.Pipeline:
     """Return the pipeline that is compared with the peer: one Python function, called for each row."""
     p = tm.Pipeline("retail")
-    sales = p.read(tm.Files(str(folder), format="csv", header=True, escape='"', maxFilesPerTrigger=1, schema=retail.SCHEMA))
+    sales = p.read(
+        tm.Files(str(folder), format="csv", header=True, escape='"', maxFilesPerTrigger=1, schema=retail.SCHEMA)
+    )
     sales.groupBy("CustomerID").mapWithState(
         tm.StateSpec.function(retail.spend), name="spend", stateSchema=STATE, outputSchema=OUTPUT
     )
@@ -47,7 +49,9 @@ def spend_only(folder: Path) -> tm.Pipeline:
 def five_operators(folder: Path) -> tm.Pipeline:
     """Return a pipeline with five operators on one read: one Python function and four of the Rust engine."""
     p = tm.Pipeline("retail")
-    sales = p.read(tm.Files(str(folder), format="csv", header=True, escape='"', maxFilesPerTrigger=1, schema=retail.SCHEMA))
+    sales = p.read(
+        tm.Files(str(folder), format="csv", header=True, escape='"', maxFilesPerTrigger=1, schema=retail.SCHEMA)
+    )
     sales.groupBy("CustomerID").mapWithState(
         tm.StateSpec.function(retail.spend), name="spend", stateSchema=STATE, outputSchema=OUTPUT
     )
@@ -78,7 +82,11 @@ def peer(spark: Any, folder: Path, out: Path) -> tuple[float, dict[Any, int]]:
     import pyarrow.dataset as ds
 
     rows = (
-        spark.readStream.schema(retail.SCHEMA).option("header", True).option("escape", '"').option("maxFilesPerTrigger", 1).csv(str(folder))
+        spark.readStream.schema(retail.SCHEMA)
+        .option("header", True)
+        .option("escape", '"')
+        .option("maxFilesPerTrigger", 1)
+        .csv(str(folder))
     )
     query = rows.groupBy("CustomerID").applyInPandasWithState(total, OUTPUT, STATE, "update", "NoTimeout")
     checkpoint = tempfile.mkdtemp(prefix="tidemill-peer-", dir=out.parent)

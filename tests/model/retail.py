@@ -40,7 +40,9 @@ def pipeline(folder: Path | str, timeout: bool = False, files: int = 1, sink: st
     """
     p = tm.Pipeline("retail")
     p.batch_time(lambda plan: day_ms(Path(plan.splits[-1].path).stem))
-    sales = p.read(tm.Files(str(folder), format="csv", header=True, escape='"', maxFilesPerTrigger=files, schema=SCHEMA))
+    sales = p.read(
+        tm.Files(str(folder), format="csv", header=True, escape='"', maxFilesPerTrigger=files, schema=SCHEMA)
+    )
     spec = tm.StateSpec.function(spend)
     if timeout:
         sales = sales.withWatermark("InvoiceDate", DELAY, late="keep")

@@ -27,7 +27,7 @@ pub enum ReadError {
 pub struct Unreadable {
     /// The line, from 1 on, at which the file stops being valid.
     pub line: Option<u64>,
-    /// What was found and expected. It never holds control characters.
+    /// The text says what was found and expected. It never holds control characters.
     pub reason: String,
     /// Advice for this file, if there is better advice than to correct it.
     pub hint: Option<String>,
@@ -54,7 +54,7 @@ pub struct Reject {
     pub line: u64,
     /// The column that does not fit, by its place in the schema; `None` if the record has no columns.
     pub column: Option<usize>,
-    /// What was found and expected.
+    /// The text says what was found and expected.
     pub reason: String,
     /// The record as it is in the file, without its line end.
     pub text: String,

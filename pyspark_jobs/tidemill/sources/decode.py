@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ..schema import empty_table, one_batch
 from .contract import BLOCK_BYTES, REJECT_SCHEMA, Block
-from .unreadable import Unreadable
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
+from .unreadable import Unreadable
 
 __all__ = ["REJECT_SCHEMA", "Reading", "blocks"]
 

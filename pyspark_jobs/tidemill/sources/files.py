@@ -81,8 +81,8 @@ class Files:
       schema lacks. `missingColumns`: `"fail"` (the default) or `"null"`, for columns that the file lacks. With
       `header=True`, CSV columns are matched by name, in any order. With `enforceSchema=True` the header is skipped, and
       columns are matched by position.
-    - `badFiles`: `"fail"` (the default) or `"quarantine"`, for a CSV or JSON file that is not of its format: with another
-      header, damaged, of another encoding. By default it fails the batch in every mode.
+    - `badFiles`: `"fail"` (the default) or `"quarantine"`, for a CSV or JSON file that is not of its format: damaged,
+      with another header, in another encoding. By default it fails the batch in every mode.
     - `maxRecordBytes`: a longer record of CSV or JSON is an error; 64 MiB by default.
     - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` leaves out the files that are there when
       `init` runs, whatever their modification times.
@@ -107,7 +107,7 @@ class Files:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        format: Literal["parquet", "csv", "json"] = "parquet",
+        format: str = "parquet",
         schema: Any = None,
         header: bool | str = False,
         *,
@@ -363,16 +363,16 @@ class Files:
         assert self._text is not None
         if misfit is not None:
             raise Unreadable(misfit)
-        files = opener(columns.in_file, self._text, TextLimits(block_rows, BLOCK_BYTES, self._record_bytes), context.time_zone)
+        files = opener(
+            columns.in_file, self._text, TextLimits(block_rows, BLOCK_BYTES, self._record_bytes), context.time_zone
+        )
         try:
             with content.reading():
                 yield from read_blocks(content.source, files, columns, split.source, split.path, self.mode)
         except _native.Unreadable as error:
             raise Unreadable(*error.args) from error
 
-    def _parquet(
-        self, split: Split, content: Content, columns: FileColumns, misfit: str | None
-    ) -> Iterator[Decoded]:
+    def _parquet(self, split: Split, content: Content, columns: FileColumns, misfit: str | None) -> Iterator[Decoded]:
         with content.open() as file:
             yield from read_parquet(file, columns.in_file, split, self.mode, misfit, columns.asked)
 
@@ -470,7 +470,9 @@ def _bad_file(error: Unreadable, split: Split, columns: FileColumns) -> Block:
     """Return the block of a file that goes to quarantine as a whole: one reject, which has no line."""
     where = "" if error.line is None else f"line {error.line}: "
     reject = Reject(None, None, f"none of its rows could be read: {where}{error.reason}", None)
-    return Block(0, one_batch(empty_table(columns.schema), "a bad file"), rejects_table([reject], split.source, split.path))
+    return Block(
+        0, one_batch(empty_table(columns.schema), "a bad file"), rejects_table([reject], split.source, split.path)
+    )
 
 
 def _decoded_fully(blocks: Iterator[Block]) -> list[Block] | None:

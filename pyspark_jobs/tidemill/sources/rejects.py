@@ -59,7 +59,7 @@ def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table
 
 
 def quarantined(store: Store, file: QuarantineFile) -> pa.Table:
-    """Return the rows of a quarantine file: the columns of `REJECT_SCHEMA`, then `HEADER` and those with whole rows, if any.
+    """Return the rows of a quarantine file: the columns of `REJECT_SCHEMA`, then `HEADER` and whole rows, if any.
 
     Files of earlier versions of Tidemill lack some columns, which are null then.
     """

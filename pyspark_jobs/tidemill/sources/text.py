@@ -28,7 +28,9 @@ def opener(schema: pa.Schema, format: TextFormat, limits: TextLimits, time_zone:
     return make(schema, format, limits, time_zone)
 
 
-def read_blocks(given: Any, files: _native.TextFiles, columns: FileColumns, source: str, path: str, mode: str) -> Iterator[Block]:
+def read_blocks(
+    given: Any, files: _native.TextFiles, columns: FileColumns, source: str, path: str, mode: str
+) -> Iterator[Block]:
     """Yield the rows of a file in blocks. A reject is an error with FAILFAST, else it comes with its block.
 
     `given` is a path, bytes or a file. Raises `Unreadable` if the file is not of its format.

@@ -25,7 +25,7 @@ from ..store import folder_store
 from .quarantine import FIXED, ROW_ID, VERSION, check_export, source_columns
 
 WHAT = "corrected rows"
-_CSV = {"header": True, "escape": '"', "extraColumns": "fail", "missingColumns": "null"}
+_CSV: dict[str, Any] = {"header": True, "escape": '"', "extraColumns": "fail", "missingColumns": "null"}
 """Exports double quotes in quotes, and leave out columns that no row has."""
 
 

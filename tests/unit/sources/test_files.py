@@ -24,7 +24,6 @@ from tidemill.sources.files import Files
 from tidemill.sources.listing import is_data, matches
 from tidemill.store import folder_store, open_store
 
-
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "zstd": lambda data: pa.compress(data, codec="zstd", asbytes=True),
@@ -295,7 +294,10 @@ def test_a_source_can_be_pickled(tmp_path: Path) -> None:
         ({"header": "maybe"}, "option `header` is 'maybe', expected True or False"),
         ({"format": "json", "sep": ";"}, "option `sep` applies to csv, but this source has format json"),
         ({"format": "parquet", "header": True}, "option `header` applies to csv, but this source has format parquet"),
-        ({"dateFormat": "QQ"}, "option `dateFormat` is 'QQ': the letters `QQ` at character 1 are not supported: quarters cannot be read"),
+        (
+            {"dateFormat": "QQ"},
+            "option `dateFormat` is 'QQ': the letters `QQ` at character 1 are not supported: quarters cannot be read",
+        ),
         ({"dateFormat": "yyyy'x"}, "the quote at character 5 is not closed"),
         ({"schema": "a int, _row int"}, "schema of tm.Files: the column name `_row` is reserved"),
         ({"schema": "a array<int>"}, "column `a` is array<int>, which CSV cannot hold"),

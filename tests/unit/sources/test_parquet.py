@@ -14,8 +14,8 @@ import pytest
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
 from tidemill.sources import parquet
-from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.content import Content
+from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.files import Files
 
 

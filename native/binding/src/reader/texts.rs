@@ -59,7 +59,7 @@ impl PyTextReader {
     }
 }
 
-/// Return what is in a mutex that nobody else can lock. A panic while it was read makes it unusable.
+/// Return the content of a mutex that no other thread can lock. A panic while it was read makes it unusable.
 fn exclusive<T>(held: &mut Mutex<T>) -> PyResult<&mut T> {
     held.get_mut().map_err(|_| PyRuntimeError::new_err("an earlier call failed"))
 }

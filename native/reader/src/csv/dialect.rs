@@ -9,9 +9,9 @@ pub struct Dialect {
     pub separator: Vec<u8>,
     /// The quote, if there is one.
     pub quote: Option<u8>,
-    /// What makes a quote in a quoted field literal: a backslash, or the quote itself.
+    /// The character that makes a quote in a quoted field literal: a backslash, or the quote itself.
     pub escape: Option<u8>,
-    /// What makes the escape literal.
+    /// The character that makes the escape literal.
     pub escape_escape: Option<u8>,
     /// A line that begins with it is no record.
     pub comment: Option<u8>,

@@ -198,7 +198,7 @@ impl Splitter {
         }
     }
 
-    /// Whether a byte that begins an end of a field is one, whatever follows.
+    /// Whether a byte ends a field, whatever follows it.
     #[inline]
     fn is_simple(&self, byte: u8) -> bool {
         (self.dialect.separator.len() == 1 && byte == self.ends[0])

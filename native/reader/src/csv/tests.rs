@@ -1,4 +1,4 @@
-//! Records and fields of CSV, held against a slow splitter, for every size of buffer.
+//! Records and fields of CSV, compared with a slow splitter, for every size of buffer.
 
 use std::io::Cursor;
 
@@ -44,9 +44,11 @@ fn blocks(data: &[u8], schema: &Schema, options: CsvOptions) -> Result<Vec<Block
 }
 
 type Row = Vec<Option<String>>;
+/// Line, reason and text of a reject.
+type Text = (u64, String, String);
 
 /// The rows as text with their numbers, and the rejects as (line, reason, text).
-fn read(data: &[u8], schema: &Schema, options: CsvOptions) -> (Vec<(i64, Row)>, Vec<(u64, String, String)>) {
+fn read(data: &[u8], schema: &Schema, options: CsvOptions) -> (Vec<(i64, Row)>, Vec<Text>) {
     let (mut rows, mut rejects) = (Vec::new(), Vec::new());
     for block in blocks(data, schema, options).unwrap() {
         let width = block.rows.num_columns() - 1;
@@ -272,7 +274,7 @@ proptest! {
         }
         prop_assert_eq!(whole.0.len() + whole.1.len(), wanted.len());
         for (_, _, text) in &whole.1 {
-            prop_assert!(wanted.contains(text), "{:?} is none of {:?}", text, wanted);
+            prop_assert!(wanted.contains(text), "{:?} is not among {:?}", text, wanted);
         }
     }
 

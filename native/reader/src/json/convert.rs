@@ -1,7 +1,6 @@
 //! Columns from the tokens of JSON values.
 //!
-//! A token is taken only by the types that Spark gives it to: numbers by numbers and strings, strings by strings, times
-//! and what they spell. INVARIANT: a value at any depth that does not fit marks the record that it belongs to.
+//! A type accepts only the tokens that it accepts in Spark: a number is a number or a string, but a string is no number. INVARIANT: a value at any depth that does not fit marks the record that it belongs to.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Rows of a file of JSON in the columns of a schema, block by block.
 //!
 //! A record is the object on a line, or an element of the array on a line. With `multi_line` it is a value of the file,
-//! or an element of an array that is one. INVARIANT: every record is a row or a reject and has a number; a line that is
-//! no JSON is one reject, and blank lines are none.
+//! or an element of a top-level array. INVARIANT: every record is a row or a reject and has a number; a line that is
+//! no JSON is one reject, and blank lines are skipped.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -30,7 +30,7 @@ const FITS: u32 = u32::MAX;
 pub struct JsonOptions {
     /// Whether a file is JSON values over any number of lines, and not one value a line.
     pub multi_line: bool,
-    /// What is allowed beyond strict JSON.
+    /// The options that allow more than strict JSON.
     pub allow: Allow,
     /// How deep values may be nested.
     pub max_depth: usize,
@@ -230,10 +230,14 @@ impl JsonReader {
             reader.next_row - 1
         };
         let is_utf8 = std::str::from_utf8(&data[start..end]).is_ok();
-        if parsed.is_err() || !is_utf8 {
+        let failed = parsed.is_err();
+        if failed || !is_utf8 {
             batch.tape.truncate(before);
-            let reason =
-                if is_utf8 { no_json(parsed, start, end) } else { format!("not {}", self.options.form.charset.name()) };
+            let reason = if is_utf8 {
+                no_json(parsed.err().as_ref(), start, end)
+            } else {
+                format!("not {}", self.options.form.charset.name())
+            };
             let text = lossless(&data[start..end]);
             number(self);
             batch.rejects.push(Reject { line, column: None, reason, text });
@@ -444,9 +448,9 @@ impl Part {
     }
 }
 
-fn no_json(parsed: std::result::Result<(), Stop>, start: usize, end: usize) -> String {
-    let (place, why) = match parsed {
-        Err(Stop::Invalid(place, why)) => (place, why),
+fn no_json(stop: Option<&Stop>, start: usize, end: usize) -> String {
+    let (place, why) = match stop {
+        Some(Stop::Invalid(place, why)) => (*place, *why),
         _ => (end, "the line ends within a value"),
     };
     format!("not a JSON object: byte {}: {why}", place - start + 1)

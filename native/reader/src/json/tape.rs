@@ -6,7 +6,7 @@
 /// How deep values may be nested, as in Spark.
 pub const MAX_DEPTH: usize = 1000;
 
-/// What is allowed beyond strict JSON. The names are those of Spark's options without `allow`.
+/// The options that allow more than strict JSON. The names are those of Spark without `allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Allow {
@@ -76,7 +76,7 @@ pub(super) enum Stop {
 
 type Parsed<T> = Result<T, Stop>;
 
-/// What must come next within a container.
+/// The token that must come next within a container.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,

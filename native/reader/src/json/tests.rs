@@ -147,7 +147,7 @@ fn nested_values_are_read_at_any_depth() {
         nested(),
     );
     let found = found.as_struct();
-    assert_eq!(found.is_null(1), true);
+    assert!(found.is_null(1));
     let (list, map) = (found.column(0).as_list::<i32>(), found.column(1).as_map());
     assert_eq!(list.value(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [Some(1), None]);
     assert_eq!(map.value(0).column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["b", "a"]);

@@ -2,6 +2,7 @@
 //!
 //! INVARIANT: memory is bounded, however much a file expands: data is decompressed as it is read.
 
+use std::error::Error;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use crate::error::{External, ReadError, Result, Unreadable};
@@ -91,7 +92,7 @@ impl Read for Damage {
             );
             if !of_decoder
                 || error.raw_os_error().is_some()
-                || error.get_ref().is_some_and(|inner| inner.is::<External>())
+                || error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<External>)
             {
                 return error;
             }

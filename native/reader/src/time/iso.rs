@@ -99,8 +99,9 @@ fn time_of_day(text: &[u8]) -> Option<Timed<'_>> {
 pub(super) fn fraction(text: &[u8]) -> (i64, &[u8]) {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut micros = 0;
-    for place in 0..6 {
-        micros = micros * 10 + if place < digits { i64::from(text[place] - b'0') } else { 0 };
+    let zeros = std::iter::repeat(&b'0');
+    for digit in text[..digits].iter().chain(zeros).take(6) {
+        micros = micros * 10 + i64::from(digit - b'0');
     }
     (micros, &text[digits..])
 }

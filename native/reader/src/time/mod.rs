@@ -73,7 +73,7 @@ impl Times {
         MICROS.contains(&found).then_some(found)
     }
 
-    /// Return a timestamp without a time zone in µs since 1970. A text with an offset is none.
+    /// Return a timestamp without a time zone in µs since 1970. A text with an offset has no such value.
     #[must_use]
     pub fn timestamp_ntz(&self, text: &[u8]) -> Option<i64> {
         let found = match &self.timestamp_ntz {

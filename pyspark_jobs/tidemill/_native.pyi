@@ -832,3 +832,34 @@ def check_time_pattern(pattern: str) -> None:
 
 def charset(name: str) -> str | None:
     """Return the name of an encoding, or None if it is unknown."""
+
+@final
+class ParquetFile:
+    """A Parquet file that is open. Raises `Unreadable` if it is none, and an `OSError` if it cannot be read.
+
+    `file` is a path, bytes, or an object with `size` and `read_at(start, length)`.
+    """
+
+    def __new__(cls, file: Any) -> Self: ...
+    @property
+    def row_groups(self) -> list[tuple[int, int]]:
+        """The number of rows and of compressed bytes of each row group."""
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The names and the types of the columns."""
+
+    def misfit(self, schema: pa.Schema, missing: str) -> tuple[str, str | None] | None:
+        """Return why the columns cannot be read as those of `schema`, and advice or None; None if they can.
+
+        If `missing` is "null", a column that the file lacks is null."""
+
+    def rows(self, schema: pa.Schema, missing: str, first: int, last: int, batch_rows: int) -> ParquetRows:
+        """Return the rows of row groups `first` to `last` in the columns of `schema`, at most `batch_rows` at once."""
+
+@final
+class ParquetRows:
+    """Rows of a Parquet file."""
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """Return the next rows, or None at the end. Raises `Unreadable` if they cannot be decoded."""

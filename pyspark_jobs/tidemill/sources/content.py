@@ -56,6 +56,17 @@ class StoreFile(io.RawIOBase):
         return len(data)
 
 
+class StoreRanges:
+    """Ranges of an object. `size` is that of the whole object."""
+
+    def __init__(self, store: Store, name: str, size: int) -> None:
+        self._store, self._name, self.size = store, name, size
+
+    def read_at(self, start: int, length: int) -> bytes:
+        """Return `length` bytes from `start` on."""
+        return self._store.get_range(self._name, start, length)
+
+
 class Content:
     """The bytes of one file. The constructor fetches a small object of a remote store by one request.
 
@@ -88,6 +99,13 @@ class Content:
         if self.data is not None:
             return self.data
         return self.open() if self._path is None else self._path
+
+    @property
+    def ranges(self) -> str | bytes | StoreRanges:
+        """What the reader of Parquet takes: the path of a local file, the bytes, or ranged reads."""
+        if self.data is not None:
+            return self.data
+        return self._path or StoreRanges(self._store, self._name, self.size)
 
     def open(self) -> IO[bytes]:
         """Open the file for reading. Raises `ObjectMissing` if there is none."""

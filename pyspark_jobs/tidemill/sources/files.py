@@ -44,7 +44,7 @@ from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
 from .listing import Selection, ordered, partition_values
 from .options import FORMATS, known_options, read_options
-from .parquet import KEPT_BYTES, read_parquet, row_group_ranges
+from .parquet import KEPT_BYTES, ParquetColumns, read_parquet, row_group_ranges
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
 from .text import opener, parse_texts, read_blocks
 from .text_format import RECORD_BYTES, CsvFormat, Formats, JsonFormat, TextFormat, TextLimits
@@ -373,8 +373,9 @@ class Files:
             raise Unreadable(*error.args) from error
 
     def _parquet(self, split: Split, content: Content, columns: FileColumns, misfit: str | None) -> Iterator[Decoded]:
-        with content.open() as file:
-            yield from read_parquet(file, columns.in_file, split, self.mode, misfit, columns.asked)
+        wanted = ParquetColumns(columns.in_file, columns.asked, self._missing, self._extra)
+        with content.reading():
+            yield from read_parquet(content.ranges, wanted, split, self.mode, misfit)
 
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
         entries = entries_of(store, only)
@@ -509,13 +510,12 @@ def _whole_fields(split: Split) -> tuple[str, str, str, int, int]:
 
 
 def _ranges(store: Store, file: SourceFile, split_bytes: int) -> list[tuple[int, int, int]]:
-    """Return ranges of row groups, none if the file is not valid Parquet: the error is raised when it is read."""
+    """Return ranges of row groups; none if the file is gone or is not valid Parquet."""
     try:
-        with Content(store, file.path, file.size).open() as opened:
-            return row_group_ranges(opened, file.size, split_bytes)
-    except StoreUnavailable:
-        raise
-    except (pa.ArrowException, ObjectMissing, OSError):
+        content = Content(store, file.path, file.size)
+        with content.reading():
+            return row_group_ranges(content.ranges, file.size, split_bytes)
+    except ObjectMissing:
         return []
 
 

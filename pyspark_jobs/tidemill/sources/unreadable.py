@@ -5,8 +5,6 @@ INVARIANT: an error of the environment is never `Unreadable`. The batch fails, a
 
 from __future__ import annotations
 
-from ..errors import TidemillError
-
 
 class Unreadable(Exception):
     """A file is invalid in its format, from `line` on if that is known. It becomes a reject or an error.
@@ -19,8 +17,3 @@ class Unreadable(Exception):
         self.reason = reason
         self.line = line
         self.hint = hint
-
-
-def is_damage(error: Exception) -> bool:
-    """Return whether an error of Arrow or of a file means invalid data, and not a failing disk or store."""
-    return not isinstance(error, TidemillError) and getattr(error, "errno", None) is None

@@ -29,7 +29,7 @@ pub(super) fn open(file: &Bound<'_, PyAny>) -> PyResult<Box<dyn Read + Send>> {
 }
 
 /// Bytes of Python, which never move.
-struct Held(Py<PyBytes>);
+pub(super) struct Held(pub(super) Py<PyBytes>);
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {

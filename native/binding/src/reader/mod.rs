@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 mod input;
 mod options;
 mod parquet;
+mod ranges;
 mod texts;
 
 create_exception!(
@@ -24,6 +25,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(texts::values_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(options::check_time_pattern, module)?)?;
     module.add_function(wrap_pyfunction!(options::charset, module)?)?;
+    module.add_class::<parquet::PyParquetFile>()?;
+    module.add_class::<parquet::PyParquetRows>()?;
     module.add_class::<texts::PyTextFiles>()?;
     module.add_class::<texts::PyTextReader>()
 }

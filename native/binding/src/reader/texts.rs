@@ -23,7 +23,6 @@ pub(crate) struct PyTextReader {
     reader: Mutex<Reader>, // only because Python may share the object between threads; it is never locked
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one for each open file")]
 enum Reader {
     Csv(CsvReader),
     Json(JsonReader),
@@ -137,6 +136,7 @@ impl Texts for Given {
 
 /// Return texts as an array of the only type in `schema`, and the places of those that do not fit, which are null.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
 pub(super) fn values_of_texts<'py>(
     texts: Vec<Option<String>>,
     schema: &Bound<'py, PyAny>,

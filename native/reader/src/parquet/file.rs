@@ -1,0 +1,180 @@
+//! An open file: its row groups, its columns, and its rows in batches.
+
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::Type as PhysicalType;
+use parquet::errors::ParquetError;
+use parquet::file::reader::ChunkReader;
+use parquet::schema::types::Type;
+
+use super::convert::columns;
+use super::fit::{Chosen, choose, type_name};
+use super::old_calendar::OldCalendar;
+use crate::csv::Missing;
+use crate::error::{External, ReadError, Result, Unreadable};
+use crate::shown::short;
+
+/// Types that are nested deeper are refused before any recursion.
+const MAX_DEPTH: usize = 64;
+
+/// A Parquet file that is open.
+pub struct ParquetFile<R> {
+    reader: R,
+    metadata: ArrowReaderMetadata,
+    calendar: OldCalendar,
+}
+
+impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
+    /// Open a file and read its footer.
+    pub fn open(reader: R) -> Result<Self> {
+        let metadata = guarded(|| load(&reader))?;
+        let pairs = metadata.metadata().file_metadata().key_value_metadata();
+        let calendar = OldCalendar::of(pairs.map_or(&[], Vec::as_slice));
+        Ok(Self { reader, metadata, calendar })
+    }
+
+    /// The number of rows and of compressed bytes of each row group.
+    #[must_use]
+    pub fn row_groups(&self) -> Vec<(u64, u64)> {
+        let sizes = |group: &parquet::file::metadata::RowGroupMetaData| {
+            (u64::try_from(group.num_rows()).unwrap_or(0), u64::try_from(group.compressed_size()).unwrap_or(0))
+        };
+        self.metadata.metadata().row_groups().iter().map(sizes).collect()
+    }
+
+    /// The names of the columns, and their types for messages.
+    #[must_use]
+    pub fn schema(&self) -> Vec<(String, String)> {
+        let named = |field: &Arc<Field>| (field.name().clone(), type_name(field.data_type()));
+        self.metadata.schema().fields().iter().map(named).collect()
+    }
+
+    /// Return why the columns of the file cannot be read as `schema`, or `None`.
+    #[must_use]
+    pub fn misfit(&self, schema: &Schema, missing: Missing) -> Option<Unreadable> {
+        choose(self.metadata.schema(), schema, missing).err()
+    }
+
+    /// Return the rows of row groups in the columns of `schema`, in batches of at most `batch_rows` rows.
+    pub fn read(
+        &self,
+        schema: SchemaRef,
+        missing: Missing,
+        groups: RangeInclusive<usize>,
+        batch_rows: usize,
+    ) -> Result<Rows> {
+        let chosen = choose(self.metadata.schema(), &schema, missing)?;
+        let descriptor = self.metadata.metadata().file_metadata().schema_descr();
+        let groups: Vec<usize> = groups.filter(|group| *group < self.metadata.metadata().num_row_groups()).collect();
+        let leaves = chosen.leaves.iter().copied();
+        let mask = ProjectionMask::leaves(descriptor, leaves);
+        let reader = guarded(|| {
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.clone(), self.metadata.clone());
+            builder.with_projection(mask).with_row_groups(groups).with_batch_size(batch_rows.max(1)).build().map_err(failed)
+        })?;
+        Ok(Rows { reader, schema, chosen, calendar: self.calendar.clone(), is_done: false })
+    }
+}
+
+/// Batches of rows of a file.
+pub struct Rows {
+    reader: ParquetRecordBatchReader,
+    schema: SchemaRef,
+    chosen: Chosen,
+    calendar: OldCalendar,
+    is_done: bool,
+}
+
+impl Rows {
+    /// Return the next rows, or `None` at the end. After an error there are no more rows.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let reader = &mut self.reader;
+        let read = guarded(|| match reader.next() {
+            None => Ok(None),
+            Some(Ok(batch)) => Ok(Some(batch)),
+            Some(Err(error)) => Err(failed(ParquetError::from(error))),
+        });
+        self.is_done = !matches!(read, Ok(Some(_)));
+        let Some(batch) = read? else { return Ok(None) };
+        columns(&batch, &self.schema, &self.chosen, &self.calendar).map(Some)
+    }
+}
+
+/// Read the footer. Times in 96 bits are read as microseconds, which have room for all years.
+fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let found = ArrowReaderMetadata::load(reader, options).map_err(failed)?;
+    let descriptor = found.metadata().file_metadata().schema_descr();
+    if is_too_deep(descriptor.root_schema(), MAX_DEPTH) {
+        return Err(Unreadable::file(format!("its types are nested more than {MAX_DEPTH} deep")).into());
+    }
+    let wide: Vec<bool> =
+        descriptor.columns().iter().map(|column| column.physical_type() == PhysicalType::INT96).collect();
+    if !wide.contains(&true) {
+        return Ok(found);
+    }
+    let mut leaf = 0;
+    let fields: Vec<Arc<Field>> = found.schema().fields().iter().map(|field| in_micros(field, &wide, &mut leaf)).collect();
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
+    ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(failed)
+}
+
+fn is_too_deep(kind: &Type, left: usize) -> bool {
+    kind.is_group() && (left == 0 || kind.get_fields().iter().any(|field| is_too_deep(field, left - 1)))
+}
+
+/// Return a field whose times in 96 bits are timestamps in µs. `leaf` is the number of leaf columns before it.
+fn in_micros(field: &Arc<Field>, wide: &[bool], leaf: &mut usize) -> Arc<Field> {
+    let kind = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|one| in_micros(one, wide, leaf)).collect()),
+        DataType::List(item) => DataType::List(in_micros(item, wide, leaf)),
+        DataType::Map(entries, sorted) => DataType::Map(in_micros(entries, wide, leaf), *sorted),
+        other => {
+            *leaf += 1;
+            let is_wide = wide.get(*leaf - 1).copied().unwrap_or(false);
+            if is_wide { DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())) } else { other.clone() }
+        }
+    };
+    Arc::new(field.as_ref().clone().with_data_type(kind))
+}
+
+/// Call the Parquet library. If it panics, the file is damaged, because no writer makes such bytes.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let why = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(invalid(why.unwrap_or("its decoder failed")))
+    })
+}
+
+/// Return the error for one of the library. An error of the file itself comes out as it went in.
+fn failed(error: ParquetError) -> ReadError {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(error) => ReadError::from(*error),
+            Err(inner) => match inner.downcast::<External>() {
+                Ok(external) => ReadError::from(std::io::Error::other(*external)),
+                Err(inner) => match inner.downcast::<ParquetError>() {
+                    Ok(error) => failed(*error),
+                    Err(other) => invalid(&other.to_string()),
+                },
+            },
+        },
+        other => invalid(&other.to_string()),
+    }
+}
+
+fn invalid(why: &str) -> ReadError {
+    let why = why.trim_end_matches('.');
+    Unreadable::file(format!("not a valid Parquet file: {}", short(why.as_bytes()))).into()
+}

@@ -23,6 +23,8 @@ pub(super) struct Values<'a> {
     pub(super) data: &'a [u8],
     pub(super) tape: &'a [Node],
     pub(super) times: &'a Times,
+    /// Whether a string such as `"NaN"` is a number.
+    pub(super) non_numeric: bool,
 }
 
 /// Values of one column, or of one field of a nested column.
@@ -132,7 +134,9 @@ impl Values<'_> {
             (T::Boolean, Kind::True | Kind::False) => Some(plain),
             (T::Int8 | T::Int16 | T::Int32 | T::Int64, Kind::Number) => Some(plain),
             (T::Float32 | T::Float64, Kind::Number) => Some(plain),
-            (T::Float32 | T::Float64, Kind::NotFinite | Kind::Plain) => not_finite(node.text(self.data), plain, side),
+            (T::Float32 | T::Float64, Kind::NotFinite | Kind::Plain) if self.non_numeric => {
+                not_finite(node.text(self.data), plain, side)
+            }
             (T::Decimal128(_, _), Kind::Number | Kind::Plain) => Some(plain),
             (T::Binary, Kind::Plain) => decoded(node.text(self.data), side),
             (T::Binary, Kind::Escaped) => {

@@ -332,7 +332,8 @@ impl JsonReader {
         }
         let before = self.rows.len();
         let data = self.buffer.bytes();
-        let values = Values { data, tape: &batch.tape, times: &self.options.times };
+        let values =
+            Values { data, tape: &batch.tape, times: &self.options.times, non_numeric: self.options.allow.non_numeric };
         let mut at = vec![vec![NONE; count]; self.columns.len()];
         let mut misfits = vec![FITS; count];
         find(&values, &self.places, batch, &mut at, &mut misfits);

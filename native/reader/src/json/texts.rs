@@ -49,8 +49,12 @@ fn hexadecimal(text: &[u8]) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(text.get(2..6)?).ok()?, 16).ok()
 }
 
-/// Append the bytes of base64 to `made`, with or without padding. `false` if it is invalid.
+/// Append the bytes of base64 to `made`, with or without padding, and without white space. `false` if it is invalid.
 pub(super) fn base64(text: &[u8], made: &mut Vec<u8>) -> bool {
+    if text.iter().any(|byte| *byte <= b' ') {
+        let packed: Vec<u8> = text.iter().copied().filter(|byte| *byte > b' ').collect();
+        return base64(&packed, made);
+    }
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     if text.len() - end > 2 || (text.len() != end && !text.len().is_multiple_of(4)) || end % 4 == 1 {
         return false;

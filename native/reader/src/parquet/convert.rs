@@ -24,15 +24,18 @@ use crate::text::column::internal;
 const DAY_US: i64 = 86_400_000_000;
 
 /// Return a batch of a file in the columns of the schema.
-pub(super) fn columns(batch: &RecordBatch, schema: &SchemaRef, chosen: &Chosen, calendar: &OldCalendar) -> Result<RecordBatch> {
+pub(super) fn columns(
+    batch: &RecordBatch,
+    schema: &SchemaRef,
+    chosen: &Chosen,
+    calendar: &OldCalendar,
+) -> Result<RecordBatch> {
     let mut made = Vec::with_capacity(chosen.names.len());
     for (field, name) in schema.fields().iter().zip(&chosen.names) {
         let column = name.as_ref().and_then(|name| batch.column_by_name(name));
         made.push(match column {
             None => new_null_array(field.data_type(), batch.num_rows()),
-            Some(array) => {
-                adapted(array, field, calendar).map_err(|error| named_column(error, field.name()))?
-            }
+            Some(array) => adapted(array, field, calendar).map_err(|error| named_column(error, field.name()))?,
         });
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -115,7 +118,9 @@ fn leaf(array: &ArrayRef, field: &Field, calendar: &OldCalendar) -> Result<Array
         }
         (found, wanted) if found == wanted => Arc::clone(array),
         (T::UInt64, T::Decimal128(precision, scale)) => {
-            let made = array.as_primitive::<UInt64Type>().unary::<_, Decimal128Type>(|value| i128::from(value) * power(*scale));
+            let made = array
+                .as_primitive::<UInt64Type>()
+                .unary::<_, Decimal128Type>(|value| i128::from(value) * power(*scale));
             Arc::new(made.with_precision_and_scale(*precision, *scale).map_err(internal)?)
         }
         (T::Float16, T::Float32) => Arc::new(array.as_primitive::<Float16Type>().unary::<_, Float32Type>(f32::from)),
@@ -193,7 +198,9 @@ fn check_digits(given: &PrimitiveArray<Decimal128Type>, precision: u8, scale: i8
     match beyond {
         None => Ok(()),
         Some(value) => {
-            let what = format!("not a valid Parquet file: {value} does not fit in precision of decimal128({precision}, {scale})");
+            let what = format!(
+                "not a valid Parquet file: {value} does not fit in precision of decimal128({precision}, {scale})"
+            );
             Err(Unreadable::file(what).into())
         }
     }

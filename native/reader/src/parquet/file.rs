@@ -77,8 +77,14 @@ impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
         let leaves = chosen.leaves.iter().copied();
         let mask = ProjectionMask::leaves(descriptor, leaves);
         let reader = guarded(|| {
-            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.clone(), self.metadata.clone());
-            builder.with_projection(mask).with_row_groups(groups).with_batch_size(batch_rows.max(1)).build().map_err(failed)
+            let builder =
+                ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.clone(), self.metadata.clone());
+            builder
+                .with_projection(mask)
+                .with_row_groups(groups)
+                .with_batch_size(batch_rows.max(1))
+                .build()
+                .map_err(failed)
         })?;
         Ok(Rows { reader, schema, chosen, calendar: self.calendar.clone(), is_done: false })
     }
@@ -125,7 +131,8 @@ fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
         return Ok(found);
     }
     let mut leaf = 0;
-    let fields: Vec<Arc<Field>> = found.schema().fields().iter().map(|field| in_micros(field, &wide, &mut leaf)).collect();
+    let fields: Vec<Arc<Field>> =
+        found.schema().fields().iter().map(|field| in_micros(field, &wide, &mut leaf)).collect();
     let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
     ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(failed)
 }

@@ -31,9 +31,8 @@ pub(super) fn choose(file: &Schema, schema: &Schema, missing: Missing) -> Result
             continue;
         };
         let before: usize = file.fields().iter().take(place).map(|field| leaves(field.data_type())).sum();
-        pick(found, wanted, before, &mut chosen.leaves).map_err(|why| {
-            Unreadable::file(format!("column `{}` is {why}", wanted.name()))
-        })?;
+        pick(found, wanted, before, &mut chosen.leaves)
+            .map_err(|why| Unreadable::file(format!("column `{}` is {why}", wanted.name())))?;
         chosen.names.push(Some(found.name().clone()));
     }
     if chosen.leaves.is_empty() && !file.fields().is_empty() {
@@ -79,7 +78,8 @@ fn pick(found: &Field, wanted: &Field, before: usize, into: &mut Vec<usize>) -> 
                 match named(have, field.name()) {
                     Some((place, inner)) => {
                         let first: usize = have.iter().take(place).map(|one| leaves(one.data_type())).sum();
-                        pick(inner, field, before + first, into).map_err(|why| format!("{why}, in field `{}`", field.name()))?;
+                        pick(inner, field, before + first, into)
+                            .map_err(|why| format!("{why}, in field `{}`", field.name()))?;
                     }
                     None if field.is_nullable() => {}
                     None => return Err(differs(found, wanted)),

@@ -83,7 +83,8 @@ fn julian_to_gregorian_days(days: i32) -> i32 {
     let year = cycle * 4 + year_of_cycle;
     let day_of_year = day_of_cycle - year_of_cycle * 365;
     // The same month and day in today's calendar: its leap days differ by centuries.
-    let gregorian = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468;
+    let gregorian =
+        365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468;
     i32::try_from(gregorian).unwrap_or(days)
 }
 
@@ -94,7 +95,9 @@ mod tests {
     #[test]
     fn days_before_1582_keep_their_year_month_and_day() {
         // Spark: rebaseJulianToGregorianDays of the old calendar's 0001-01-01, 1000-01-01, 1582-10-04, 1582-10-15.
-        for (old, new) in [(-719_164, -719_162), (-354_280, -354_285), (-141_428, -141_438), (-141_427, -141_427), (0, 0)] {
+        for (old, new) in
+            [(-719_164, -719_162), (-354_280, -354_285), (-141_428, -141_438), (-141_427, -141_427), (0, 0)]
+        {
             assert_eq!(julian_to_gregorian_days(old), new, "{old}");
         }
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, BinaryArray, Date32Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Date32Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -71,14 +73,18 @@ fn columns_and_fields_are_found_by_name_at_any_depth() {
         None,
     );
     let data = plain(vec![("a", ints(&[1, 2])), ("s", inner()), ("l", Arc::new(list))]);
-    let part = DataType::Struct(vec![Field::new("z", DataType::Utf8, true), Field::new("X", DataType::Int64, true)].into());
+    let part =
+        DataType::Struct(vec![Field::new("z", DataType::Utf8, true), Field::new("X", DataType::Int64, true)].into());
     let item = DataType::List(Arc::new(Field::new("item", part.clone(), true)));
     let wanted = schema(vec![("l", item), ("S", part), ("new", DataType::Utf8)]);
     let found = read(&data, &wanted, Missing::Null).unwrap();
     let part = found[0].column(1).as_struct();
     assert_eq!(part.column(1).as_primitive::<Int64Type>().values(), &[1, 2]);
     assert!(part.column(0).is_null(0) && found[0].column(2).is_null(0));
-    assert_eq!(found[0].column(0).as_list::<i32>().value(0).as_struct().column(1).as_primitive::<Int64Type>().values(), &[1, 2]);
+    assert_eq!(
+        found[0].column(0).as_list::<i32>().value(0).as_struct().column(1).as_primitive::<Int64Type>().values(),
+        &[1, 2]
+    );
     assert_eq!(reason(read(&data, &wanted, Missing::Fail)), "column `new` is missing; found `a`, `s`, `l`");
 }
 
@@ -103,7 +109,8 @@ fn binary_is_text_only_if_it_is_utf8() {
 #[test]
 fn times_in_96_bits_have_room_for_every_year() {
     let kind = Arc::new(parse_message_type("message m { required int96 t; }").unwrap());
-    let mut writer = SerializedFileWriter::new(Vec::new(), kind, Arc::new(WriterProperties::builder().build())).unwrap();
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), kind, Arc::new(WriterProperties::builder().build())).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
     let days = [1_721_426u32, 2_440_588, 5_373_484]; // 0001-01-01, 1970-01-01, 9999-12-31 as Julian days
@@ -142,7 +149,8 @@ fn a_changed_byte_is_an_error_or_changes_nothing_else() {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("é"), None, Some("abc")]));
     let mut found = 0;
     for compression in [Compression::UNCOMPRESSED, Compression::ZSTD(ZstdLevel::default()), Compression::SNAPPY] {
-        let properties = WriterProperties::builder().set_compression(compression).set_write_page_header_statistics(true);
+        let properties =
+            WriterProperties::builder().set_compression(compression).set_write_page_header_statistics(true);
         let data = write(vec![("a", ints(&[1, 2, 3])), ("t", Arc::clone(&texts))], properties.build());
         let wanted = schema(vec![("a", DataType::Int64), ("t", DataType::Utf8)]);
         for place in 0..data.len() {
@@ -157,7 +165,10 @@ fn a_changed_byte_is_an_error_or_changes_nothing_else() {
             }
         }
         for length in 0..data.len() {
-            assert!(matches!(read(&data.slice(..length), &wanted, Missing::Fail), Err(ReadError::Content(_))), "{length}");
+            assert!(
+                matches!(read(&data.slice(..length), &wanted, Missing::Fail), Err(ReadError::Content(_))),
+                "{length}"
+            );
         }
     }
     assert!(found > 1000, "{found}");

@@ -835,7 +835,7 @@ def charset(name: str) -> str | None:
 
 @final
 class ParquetFile:
-    """A Parquet file that is open. Raises `Unreadable` if it is none, and an `OSError` if it cannot be read.
+    """A Parquet file that is open. Raises `Unreadable` for another file, and an `OSError` if it cannot be read.
 
     `file` is a path, bytes, or an object with `size` and `read_at(start, length)`.
     """

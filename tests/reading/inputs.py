@@ -14,9 +14,9 @@ ZONE = "Europe/Berlin"
 NUMBERS = [
     "1", " 1", "1 ", "+1", "-1", "01", "007", "1.0", "1e2", "1E2", "1_0", "1,000", "0x10", "1d", "1f", "1D", ".5", "5.",
     "NaN", "nan", "Infinity", "-Infinity", "+Infinity", "Inf", "-Inf", "inf", "1e400", "1e-400", "-0", "0x1p3", "1.5",
-    "2.675", "-0.005", "0.125", "123456789.12", "99999999.995", "1,234.5", "TRUE", "False", "yes", "T", " true", "true ",
-    "", "\t1", "１", "--1", "+-1", "1e", "e1", "1e+2", "1.", "+.5", "127", "128", "-128", "-129", "32768", "2147483647",
-    "2147483648", "-2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+    "2.675", "-0.005", "0.125", "123456789.12", "99999999.995", "1,234.5", "TRUE", "False", "yes", "T", " true",
+    "true ", "", "\t1", "１", "--1", "+-1", "1e", "e1", "1e+2", "1.", "+.5", "127", "128", "-128", "-129", "32768",
+    "2147483647", "2147483648", "-2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
     "12345678901234567890123456789012345678", "0.1", "0.30000000000000004", "1e10", "1E-3", "a", "1a", "null",
 ]  # fmt: skip
 TIMES = [
@@ -35,11 +35,9 @@ TIMES = [
     "2024-01-05 10:00:00z", "2024-01-05 10:00:00-00:00", "2024-01-05 10:00:00+01:00:30",
     "2024-01-05 10:00:00.123+01:00", "2024-01-05 10:00:00,123", "2024-13-01", "2024-00-01", "2024-01-00", "x",
 ]  # fmt: skip
-CSV_VALUES = {
-    **{kind: NUMBERS for kind in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)",
-                                  "decimal(38,18)", "boolean", "string", "binary")},
-    **{kind: TIMES for kind in ("date", "timestamp", "timestamp_ntz")},
-}  # fmt: skip
+_CSV_TYPES = ["tinyint", "smallint", "int", "bigint", "float", "double", "decimal(10,2)", "decimal(38,18)", "boolean"]
+_TIME_TYPES = ["date", "timestamp", "timestamp_ntz"]
+CSV_VALUES = dict.fromkeys([*_CSV_TYPES, "string", "binary"], NUMBERS) | dict.fromkeys(_TIME_TYPES, TIMES)
 """Texts by the type of their column."""
 
 TOKENS = [
@@ -49,10 +47,8 @@ TOKENS = [
     '"-INF"', '"inf"', '"aGk="', '"a\\u00e9\\n"', '"\\ud83d\\ude00"', '"2024-01-05"', '"2024-01-05T10:00:00Z"',
     '"2024-01-05 10:00:00"', '"2024-02-30"', '"12345"', "12345", "1704448800", '"1,000.5"',
 ]  # fmt: skip
-JSON_VALUES = {
-    kind: TOKENS for kind in ("tinyint", "int", "bigint", "double", "decimal(10,2)", "boolean", "string", "binary",
-                              "date", "timestamp", "timestamp_ntz", "array<int>", "map<string,int>", "struct<a:double>")
-}  # fmt: skip
+_JSON_TYPES = ["tinyint", "int", "bigint", "double", "decimal(10,2)", "boolean", "string", "binary", *_TIME_TYPES]
+JSON_VALUES = dict.fromkeys([*_JSON_TYPES, "array<int>", "map<string,int>", "struct<a:double>"], TOKENS)
 
 
 @dataclass(frozen=True)

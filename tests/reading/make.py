@@ -55,7 +55,7 @@ def written(texts: list[str], format: str) -> bytes:
 
 
 def whole(spark: Any, folder: Path, given: Input, format: str) -> list[Any]:
-    """Return the rows of a file; a corrupt record is "BAD". CSV is read with line ends in quotes, as Tidemill reads it."""
+    """Return the rows of a file; a corrupt record is "BAD". CSV is read as Tidemill does, with line ends in quotes."""
     path = folder / f"whole.{format}"
     path.write_bytes(given.data.encode())
     quoted = format == "csv" and '"' in given.data and "lineSep" not in given.options
@@ -72,7 +72,9 @@ def read(spark: Any, path: Path, schema: str, options: dict[str, object], format
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
     exact = {"date": "unix_date({})", "timestamp": "unix_micros({})", "timestamp_ntz": "cast({} as string)"}
     columns = [f"{exact.get(kind, '{}').format(name)} AS {name}" for name, kind in kinds.items()]
-    return [{name: plain(value) for name, value in row.asDict(True).items()} for row in frame.selectExpr(*columns).collect()]
+    return [
+        {name: plain(value) for name, value in row.asDict(True).items()} for row in frame.selectExpr(*columns).collect()
+    ]
 
 
 def write(name: str, found: dict[str, dict[str, Any]]) -> None:

@@ -21,7 +21,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return f"binary {bytes(value).hex()}"
     if isinstance(value, datetime):
-        return str(value.replace(microsecond=0)) + (f".{value.microsecond:06d}".rstrip("0") if value.microsecond else "")
+        return str(value.replace(microsecond=0)) + (
+            f".{value.microsecond:06d}".rstrip("0") if value.microsecond else ""
+        )
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in value.items()}
     return [plain(one) for one in value]

@@ -1,6 +1,6 @@
 """What Tidemill reads, compared with what Spark 4.3 read once: each value and each file, and each difference.
 
-A corrupt record of Spark is a reject here. INVARIANT: a difference stands in `differences`, with the reason, and differs.
+A corrupt record of Spark is a reject here. INVARIANT: each difference stands in `differences`, with its reason.
 """
 
 from __future__ import annotations

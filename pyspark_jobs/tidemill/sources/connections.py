@@ -1,4 +1,4 @@
-"""DuckDB connections, one for each thread, time zone and use: reading files, or running users' SQL in a sandbox.
+"""DuckDB connections, one for each thread, time zone and use: writing text, or running users' SQL in a sandbox.
 
 INVARIANT: results keep the order of rows, because each connection has one thread. INVARIANT: a connection keeps its
 time zone, so the caller of one connection may call code that uses another.
@@ -6,25 +6,28 @@ time zone, so the caller of one connection may call code that uses another.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from ..errors import InternalError, StoreUnavailable
 from ..schema import literal
 
+Result = TypeVar("Result")
+
 _CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
-_WITH_OFFSET = r":.*(?:[A-Za-z]|[+-][0-9:]+)\s*$"
-"""Matches the end of a time that names its offset from UTC."""
 _local = threading.local()
 
 
-def for_files(time_zone: str = "UTC") -> Any:
-    """Return this thread's connection for reading files; times without an offset are in `time_zone`."""
-    return _connection("reader", {}, time_zone)
+def for_files() -> Any:
+    """Return this thread's connection for writing rows as text; times are in UTC."""
+    return _connection("writer", {}, "UTC")
 
 
 def for_user_sql(time_zone: str = "UTC") -> Any:
@@ -32,12 +35,64 @@ def for_user_sql(time_zone: str = "UTC") -> Any:
     return _connection("closed", _CLOSED, time_zone)
 
 
-def error_type() -> type[Exception]:
-    """Return the base class of DuckDB's errors. DuckDB is imported on first use, because most reads do not need it."""
+class Refused(Exception):
+    """DuckDB refused a statement, because of its text or of the data. The environment is not to blame."""
+
+
+def guarded(call: Callable[[], Result]) -> Result:
+    """Call DuckDB for a user's statement. Raises `Refused` only if the statement or the data is to blame.
+
+    Too little memory, a file or a connection that fails is `StoreUnavailable`, a bug of DuckDB is `InternalError`, and
+    Ctrl-C is `KeyboardInterrupt`. After each of these, this thread opens new connections, because the old ones may
+    still have an unfinished result.
+    """
     import duckdb
 
-    kind: type[Exception] = duckdb.Error
-    return kind
+    try:
+        return call()
+    except BaseException as error:
+        if isinstance(error, _blamed(duckdb)) and not _is_of_connection(error):
+            raise Refused(str(error)) from error
+        _forget()
+        if isinstance(error, duckdb.InterruptException) or "Query interrupted" in str(error):
+            raise KeyboardInterrupt from error
+        if isinstance(error, duckdb.OperationalError) or _is_of_connection(error):
+            raise StoreUnavailable(
+                f"run SQL in DuckDB: {_first_line(error)}", hint="free memory or file handles, then run again"
+            ) from error
+        if isinstance(error, duckdb.Error):
+            raise InternalError(f"DuckDB failed: {_first_line(error)}") from error
+        raise
+
+
+def _blamed(duckdb: Any) -> tuple[type[Exception], ...]:
+    return (
+        duckdb.DataError,
+        duckdb.ProgrammingError,
+        duckdb.NotSupportedError,
+        duckdb.IntegrityError,
+        duckdb.PermissionException,
+        duckdb.SequenceException,
+    )
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    """Whether DuckDB calls the state of the connection invalid input."""
+    text = str(error)
+    return "unfinished result" in text or "connection has been closed" in text.lower() or "Connection already" in text
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _forget() -> None:
+    """Give up the connections of this thread."""
+    opened: _Opened | None = getattr(_local, "opened", None)
+    _local.opened = None
+    for connection in () if opened is None or opened.process != os.getpid() else opened.connections.values():
+        with contextlib.suppress(Exception):
+            connection.close()
 
 
 def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
@@ -70,7 +125,7 @@ def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
 
         connection = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
         connection.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
-        connection.execute(f"SET TimeZone = {literal(time_zone)}; {_instants(time_zone)}")
+        connection.execute(f"SET TimeZone = {literal(time_zone)}")
         opened.connections[kind, time_zone] = connection
     return opened.connections[kind, time_zone]
 
@@ -78,26 +133,3 @@ def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
 def _keep_forever(opened: _Opened) -> None:
     """Never close connections of the parent process, not even at exit: closing joins threads that a fork lacks."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened))
-
-
-def _instants(zone: str) -> str:
-    """Return SQL for two macros: `instant_of_wall` converts a local time in `zone`, `instant_of_text` an ISO text.
-
-    A local time that a zone has twice means the earlier instant, as in Spark and Python. DuckDB uses the later one.
-    """
-    if zone == "UTC":
-        wall, text = "CAST(wall AS TIMESTAMPTZ)", "TRY_CAST(written AS TIMESTAMPTZ)"
-    else:
-        name = literal(zone)
-        late = f"timezone({name}, wall)"
-        offset = f"(timezone({name}, {late} - INTERVAL 1 DAY) - timezone('UTC', {late} - INTERVAL 1 DAY))"
-        early = f"timezone('UTC', wall - {offset})"
-        wall = f"coalesce(TRY(CASE WHEN timezone({name}, {early}) = wall THEN least({early}, {late}) END), {late})"
-        text = (
-            f"CASE WHEN regexp_matches(written, {literal(_WITH_OFFSET)}) THEN TRY_CAST(written AS TIMESTAMPTZ) "
-            "ELSE instant_of_wall(TRY_CAST(written AS TIMESTAMP)) END"
-        )
-    return (
-        f"CREATE OR REPLACE TEMP MACRO instant_of_wall(wall) AS {wall}; "
-        f"CREATE OR REPLACE TEMP MACRO instant_of_text(written) AS {text}"
-    )

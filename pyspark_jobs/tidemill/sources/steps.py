@@ -154,8 +154,9 @@ class Sql(_Plain):
     def _run(self, rows: pa.Table, time_zone: str) -> pa.Table:
         hidden = tuple(name for name in HIDDEN if name in rows.schema.names)
         try:
-            return connections.query(connections.for_user_sql(time_zone), sql.with_hidden(self.text, hidden), rows=rows)
-        except connections.error_type() as error:
+            text = sql.with_hidden(self.text, hidden)
+            return connections.guarded(lambda: connections.query(connections.for_user_sql(time_zone), text, rows=rows))
+        except connections.Refused as error:
             message = str(error).strip().partition("\n\nLINE ")[0]
             raise sql.sql_error(self.text, message) from error
 

@@ -180,9 +180,12 @@ def _column_of(values: list[Any], field: pa.Field, verb: str) -> pa.Array:
 
 
 def _where(table: pa.Table, where: str) -> pa.Table:
-    try:
+    def filtered() -> pa.Table:
         return connections.for_user_sql().from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
-    except connections.error_type() as error:
+
+    try:
+        return connections.guarded(filtered)
+    except connections.Refused as error:
         raise InvalidInput(
             f"state: where={where!r} is not a valid condition over the columns of the state: {error}"
         ) from error

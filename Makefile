@@ -71,9 +71,9 @@ check: lint ## run everything that CI runs: lint, Rust tests, slow tests and `ma
 	$(PYTEST) -q -m slow $(SLOW)
 	@$(MAKE) --no-print-directory test
 
-fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache for the cache on disk, ARGS for libFuzzer
+fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache, csv, json or parquet for others, ARGS for libFuzzer
 	@$(PYTHON_BIN)/python fuzz/seeds.py build/fuzz/seeds
-	@mkdir -p build/fuzz/corpus/$(FUZZ) build/fuzz/found
+	@mkdir -p build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) build/fuzz/found
 	cargo +nightly fuzz run --fuzz-dir fuzz --target-dir build/fuzz/target $(FUZZ) \
 		build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) -- -artifact_prefix=build/fuzz/found/ \
 		-malloc_limit_mb=96 -rss_limit_mb=1024 -max_len=16384 -timeout=10 $(or $(ARGS),-max_total_time=600)

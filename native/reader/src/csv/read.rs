@@ -52,6 +52,8 @@ pub struct CsvReader {
     columns: Vec<Column>,
     rows: Vec<i64>,
     rejects: Vec<Reject>,
+    /// The memory of the last batch.
+    spare: Batch,
     next_row: i64,
     line: u64,
     block_bytes: usize,
@@ -77,6 +79,7 @@ impl CsvReader {
             columns,
             rows: Vec::new(),
             rejects: Vec::new(),
+            spare: Batch::default(),
             next_row: 0,
             line: 1,
             block_bytes: 0,
@@ -172,9 +175,13 @@ impl CsvReader {
 
     /// Split and convert some records; at most as many as the block has room for.
     fn read_batch(&mut self) -> Result<()> {
-        let mut batch = Batch { fields: Fields::default(), records: Vec::with_capacity(BATCH_RECORDS) };
+        let mut batch = std::mem::take(&mut self.spare);
+        batch.fields.spans.clear();
+        batch.fields.side.clear();
+        batch.records.clear();
         let (consumed, needs_more) = self.split(&mut batch)?;
         self.convert(&batch);
+        self.spare = batch;
         self.buffer.consume(consumed);
         if needs_more {
             self.check_length(self.buffer.bytes().len())?;
@@ -298,6 +305,7 @@ fn wrong(found: usize, expected: usize, is_open: bool) -> String {
 }
 
 /// Records that are split and not converted yet.
+#[derive(Default)]
 struct Batch {
     fields: Fields,
     records: Vec<Record>,

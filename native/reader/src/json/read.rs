@@ -53,6 +53,8 @@ pub struct JsonReader {
     columns: Vec<Part>,
     rows: Vec<i64>,
     rejects: Vec<Reject>,
+    /// The memory of the last batch.
+    spare: Batch,
     next_row: i64,
     line: u64,
     block_bytes: usize,
@@ -114,6 +116,7 @@ impl JsonReader {
             columns,
             rows: Vec::new(),
             rejects: Vec::new(),
+            spare: Batch::default(),
             next_row: 0,
             line: 1,
             block_bytes: 0,
@@ -145,11 +148,14 @@ impl JsonReader {
     }
 
     fn read_batch(&mut self) -> Result<()> {
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.spare);
+        batch.tape.clear();
+        batch.records.clear();
         let (consumed, needs_more) =
             if self.options.multi_line { self.parse_values(&mut batch)? } else { self.parse_lines(&mut batch)? };
         self.rejects.append(&mut batch.rejects);
         self.convert(&batch)?;
+        self.spare = batch;
         self.buffer.consume(consumed);
         if needs_more {
             self.check_length(self.buffer.bytes().len())?;
@@ -178,6 +184,7 @@ impl JsonReader {
     /// Parse lines. Return where the next one begins, and whether it needs more bytes.
     fn parse_lines(&mut self, batch: &mut Batch) -> Result<(usize, bool)> {
         let mut at = 0;
+        let mut checked = Checked::default();
         while self.has_room(batch) {
             let data = self.buffer.bytes();
             if at == data.len() && self.buffer.is_last() {
@@ -190,7 +197,8 @@ impl JsonReader {
             }
             let line = &data[at..end];
             if line.iter().any(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
-                self.parse_line(batch, at, end);
+                let is_utf8 = checked.is_utf8(data, at, end);
+                self.parse_line(batch, at, end, is_utf8);
                 self.block_bytes += next - at;
             }
             self.line += 1;
@@ -217,7 +225,7 @@ impl JsonReader {
         }
     }
 
-    fn parse_line(&mut self, batch: &mut Batch, start: usize, end: usize) {
+    fn parse_line(&mut self, batch: &mut Batch, start: usize, end: usize, is_utf8: bool) {
         let (before, line) = (batch.tape.len(), self.line);
         let data = &self.buffer.bytes()[..end];
         let parser = Parser { data, allow: self.options.allow, max_depth: self.options.max_depth };
@@ -229,7 +237,6 @@ impl JsonReader {
             reader.next_row += 1;
             reader.next_row - 1
         };
-        let is_utf8 = std::str::from_utf8(&data[start..end]).is_ok();
         let failed = parsed.is_err();
         if failed || !is_utf8 {
             batch.tape.truncate(before);
@@ -375,6 +382,30 @@ impl JsonReader {
         }
         self.rejects.sort_by_key(|reject| reject.line);
         Ok(())
+    }
+}
+
+/// How far data was checked to be UTF-8. Many lines are checked at once, because a check of a short one costs as much.
+#[derive(Default)]
+struct Checked {
+    end: usize,
+}
+
+const CHECKED_BYTES: usize = 16 * 1024;
+
+impl Checked {
+    /// Whether a line is UTF-8. Lines are asked for in order.
+    fn is_utf8(&mut self, data: &[u8], start: usize, end: usize) -> bool {
+        if end <= self.end {
+            return true;
+        }
+        let more = &data[start..data.len().min(start + CHECKED_BYTES)];
+        let valid = match std::str::from_utf8(more) {
+            Ok(_) => more.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        self.end = start + valid;
+        end <= self.end || (end - start > valid && std::str::from_utf8(&data[start..end]).is_ok())
     }
 }
 

@@ -138,7 +138,15 @@ impl Parser<'_> {
     }
 
     /// Return the place of the next byte that is no white space and in no comment.
+    #[inline]
     pub(super) fn space(&self, start: usize) -> Parsed<usize> {
+        match self.data.get(start) {
+            Some(byte) if *byte > b' ' && *byte != b'/' => Ok(start),
+            _ => self.more_space(start),
+        }
+    }
+
+    fn more_space(&self, start: usize) -> Parsed<usize> {
         let mut at = start;
         loop {
             match self.data.get(at) {

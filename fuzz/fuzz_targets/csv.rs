@@ -1,0 +1,43 @@
+//! Gives any bytes to the reader of CSV: the result must be the same for every size of buffer, and nothing panics.
+
+#![no_main]
+
+use std::io::Cursor;
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use libfuzzer_sys::fuzz_target;
+use tidemill_reader::block::Limits;
+use tidemill_reader::csv::{CsvOptions, CsvReader, Dialect, Extra, Matching, Missing};
+use tidemill_reader::text::bytes::Form;
+use tidemill_reader::text::encoding::Charset;
+use tidemill_reader::time::{Times, Zone};
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        Field::new("a", DataType::Int32, true),
+        Field::new("b", DataType::Utf8, true),
+        Field::new("c", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true),
+    ])
+}
+
+fn read(data: &[u8], flags: u8, buffer_bytes: usize) -> Result<Vec<String>, String> {
+    let options = CsvOptions {
+        dialect: Dialect::default(),
+        matching: if flags & 1 == 0 { Matching::NoHeader } else { Matching::Name(Extra::Ignore, Missing::Null) },
+        form: Form { charset: Charset::Utf8, format: "CSV", buffer_bytes },
+        limits: Limits { block_rows: 7, block_bytes: 100, record_bytes: 1 << 20 },
+        times: Times::iso(Zone::utc()),
+    };
+    let file = Box::new(Cursor::new(data.to_vec()));
+    let mut reader = CsvReader::open(file, &schema(), options).map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    while let Some(block) = reader.next_block().map_err(|error| error.to_string())? {
+        found.push(format!("{:?} {:?}", block.rows, block.rejects));
+    }
+    Ok(found)
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((flags, data)) = data.split_first() else { return };
+    assert_eq!(read(data, *flags, 4), read(data, *flags, 1 << 16));
+});

@@ -255,12 +255,19 @@ def test_a_folder_linked_into_itself_is_refused(root: Path, store: Store) -> Non
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.csv", b"back\\slash.csv"])
-def test_a_file_with_an_invalid_name_is_an_error_not_skipped(root: Path, store: Store, name: bytes) -> None:
+def test_files_with_an_invalid_name_are_skipped_with_one_warning(
+    root: Path, store: Store, name: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     store.put("a", b"")
-    (root / os.fsdecode(name)).write_bytes(b"")
-    with pytest.raises(InvalidInput, match="cannot be addressed: expected UTF-8, no backslash") as refused:
-        list(store.list())
-    assert repr(os.fsdecode(name)) in str(refused.value)
+    for folder in ("", "b/"):
+        path = root / folder / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+    for _ in range(2):
+        assert [entry.name for entry in store.list()] == ["a"]
+    [warning] = caplog.messages
+    assert "2 objects are skipped, because no store can address the name, for example" in warning
+    assert repr(f"b/{os.fsdecode(name)}") in warning
 
 
 def test_only_the_wanted_folders_are_read(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

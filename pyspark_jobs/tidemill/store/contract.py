@@ -6,12 +6,15 @@ bytes. INVARIANT: exactly one `create` of a name succeeds, and no reader ever se
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from .. import names
 from ..errors import CorruptState, InvalidInput
+
+LOG = logging.getLogger("tidemill")
 
 TEMPORARY = ".tmp"
 """The folder in which a local store writes files that replace others. No name may contain it."""
@@ -189,16 +192,38 @@ def checked_prefix(prefix: str) -> str:
     return prefix
 
 
-def listed(name: str, uri: str) -> str:
-    """Return a `name` from a listing of `uri`. Raises `InvalidInput` if no store can address it; it is not skipped."""
-    try:
-        name.encode()
-        return names.inside(name)
-    except (CorruptState, UnicodeEncodeError):
-        raise InvalidInput(
-            f"list `{uri}`: the object {name!r} cannot be addressed: expected UTF-8, no backslash, "
-            "and no part that is empty, `.` or `..`; rename or remove it"
-        ) from None
+class Skipped:
+    """The names of one listing that no store can address. They are skipped, because one file must not stop a pipeline.
+
+    A warning says how many there are. It comes once for each folder or prefix, because listings are frequent.
+    """
+
+    _warned: ClassVar[set[str]] = set()
+
+    def __init__(self, uri: str) -> None:
+        self._uri, self._count, self._first = uri, 0, ""
+
+    def has(self, name: str) -> bool:
+        """Return whether a name from the listing is skipped."""
+        try:
+            name.encode()
+            names.inside(name)
+            return False
+        except (CorruptState, UnicodeEncodeError):
+            self._first = self._first or name
+            self._count += 1
+            return True
+
+    def close(self) -> None:
+        """Log the warning, if some name was skipped."""
+        if self._count and self._uri not in self._warned:
+            self._warned.add(self._uri)
+            objects = "1 object is" if self._count == 1 else f"{self._count:,} objects are"
+            LOG.warning(
+                "list `%s`: %s skipped, because no store can address the name, for example %r: expected UTF-8, no "
+                "backslash, and no part that is empty, `.` or `..`; rename what is data",
+                self._uri, objects, self._first,
+            )  # fmt: skip
 
 
 def check_range(start: int, length: int) -> None:

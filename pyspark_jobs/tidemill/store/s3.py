@@ -6,7 +6,7 @@ create is sent once a call. If a client retried it, a lost success of its first 
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,20 +20,17 @@ from .contract import (
     Entry,
     ObjectMissing,
     ObjectReplaced,
+    Skipped,
     Store,
     check_range,
     checked,
     checked_prefix,
     get_unchanged,
-    listed,
 )
 from .s3_client import Clients, clients
 from .s3_errors import Cause, cause_of, translate_errors
 from .s3_uri import parse, uri_of
 
-LOG = logging.getLogger("tidemill")
-_warned: set[str] = set()
-"""The stores for which this process has warned of skipped objects."""
 CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long to wait after each 409, which means that nothing was stored and a retry is allowed."""
 
@@ -160,21 +157,18 @@ class S3Store:
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
         """Yield entries from pages of 1,000 names, without the empty objects that mark folders.
 
-        Keys with an empty part, such as `a//b`, are skipped with a warning, because no folder can hold such a file.
+        Keys that no store can address, such as `a//b` or one with a backslash, are skipped with a warning.
         """
         request = {"Bucket": self._bucket, "Prefix": self._prefix + checked_prefix(prefix)}
         if start_after:
             request["StartAfter"] = self._prefix + start_after
-        with self._translating("list", prefix):
+        skipped = Skipped(self.uri)
+        with self._translating("list", prefix), contextlib.closing(skipped):
             for page in self._clients.main.get_paginator("list_objects_v2").paginate(**request):
                 for found in page.get("Contents", ()):
                     name = found["Key"].removeprefix(self._prefix)
-                    if _is_folder_mark(name):
-                        continue
-                    if "" in name.split("/"):
-                        _warn_once(self.uri, name)
-                        continue
-                    yield _entry(listed(name, self.uri), found["Size"], found)
+                    if not _is_folder_mark(name) and not skipped.has(name):
+                        yield _entry(name, found["Size"], found)
 
     def stat(self, name: str) -> Entry | None:
         """One HEAD; a bucket that does not exist looks like a missing object here."""
@@ -281,15 +275,6 @@ class S3Store:
 
     def _translating(self, verb: str, name: str) -> AbstractContextManager[None]:
         return translate_errors(f"{verb} `{self.uri}/{name}`", self._bucket, self._clients.endpoint)
-
-
-def _warn_once(uri: str, name: str) -> None:
-    if uri not in _warned:
-        _warned.add(uri)
-        LOG.warning(
-            "list `%s`: the object `%s` is skipped, because its key has an empty part (`//`); so is every other such "
-            "object; rename it if it is data", uri, name,
-        )  # fmt: skip
 
 
 def _etag(answer: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ folder, so that a prefix saves sorting, but no reading.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..errors import InvalidInput
-from .contract import TEMPORARY, Entry, checked_prefix, listed
+from .contract import TEMPORARY, Entry, Skipped, checked_prefix
 
 _Folders = tuple[tuple[int, int], ...]
 
@@ -22,7 +23,8 @@ _Folders = tuple[tuple[int, int], ...]
 def walk(base: str, uri: str, prefix: str, start_after: str | None) -> Iterator[Entry]:
     """Yield the files below the folder `base` whose name begins with `prefix` and is after `start_after`."""
     above, slash, _ = checked_prefix(prefix).rpartition("/")
-    yield from _folder(_Walk(base, uri, prefix, _bytes(start_after or "")), above + slash, ())
+    with contextlib.closing(Skipped(uri)) as skipped:
+        yield from _folder(_Walk(base, prefix, _bytes(start_after or ""), skipped), above + slash, ())
 
 
 def entry(name: str, found: os.stat_result) -> Entry:
@@ -33,9 +35,9 @@ def entry(name: str, found: os.stat_result) -> Entry:
 @dataclass(frozen=True)
 class _Walk:
     base: str
-    uri: str
     prefix: str
     after: bytes
+    skipped: Skipped
 
     def wants(self, name: str, key: bytes, is_folder: bool) -> bool:
         """Return whether the file is wanted, or the folder may hold a wanted file."""
@@ -53,8 +55,8 @@ def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
             yield from _folder(walk, full, _with(item, above))
             continue
         found = _stat(item)
-        if found is not None and stat.S_ISREG(found.st_mode):
-            yield entry(listed(full, walk.uri), found)
+        if found is not None and stat.S_ISREG(found.st_mode) and not walk.skipped.has(full):
+            yield entry(full, found)
 
 
 def _children(walk: _Walk, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:

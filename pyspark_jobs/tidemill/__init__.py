@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .rows import Row
     from .sinks.files import Json, Parquet
     from .sources.files import Files
+    from .sources.inference import schema_of
     from .sources.rows import Rows
     from .standalone.state_map import StateMap
     from .standalone.state_store import StateStore
@@ -96,6 +97,7 @@ _HOME = {
     "min_by": "operators.functions",
     "open": "repository",
     "read": "reader",
+    "schema_of": "sources.inference",
     "session_window": "operators.session_window",
     "stddev": "operators.functions",
     "submit_args": "submit",
@@ -144,6 +146,7 @@ __all__ = [
     "min_by",
     "open",
     "read",
+    "schema_of",
     "session_window",
     "stddev",
     "submit_args",

@@ -810,6 +810,12 @@ class TextFiles:
 def csv_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> TextFiles:
     """Return what opens CSV files: `format` is a `CsvFormat`, `limits` are `TextLimits`."""
 
+def csv_names(file: Any, format: Any, limits: Any) -> list[str]:
+    """Return the names of the columns of a CSV file, as Spark makes them: those of its header, or `_c0`, `_c1`, ….
+
+    `file` is a path, bytes, or an object with `read(n)`; `format` and `limits` are those of `csv_files`.
+    """
+
 def json_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> TextFiles:
     """Return what opens files of JSON: `format` is a `JsonFormat`, `limits` are `TextLimits`."""
 

@@ -24,7 +24,10 @@ NAMES = {"tag": "tag", "untag": "tag", "branch": "branch", "branches": "branch"}
 TRIES = {"replay": "replay", "promote": "replay"}
 READS = {"status": "read", "log": "log", **NAMES, "state": "read", "outputs": "read", "quarantine": "read"}
 COMPARES = {"diff": "compare", "changes": "compare", "history": "compare", "explain": "compare", "report": "report"}
-REST = {"check": "check", "maintain": "maintain", "verify": "verify", "warm": "warm", "pack": "pack", "demo": "demo"}
+REST = {
+    "schema": "schema", "check": "check", "maintain": "maintain", "verify": "verify", "warm": "warm", "pack": "pack",
+    "demo": "demo",
+}  # fmt: skip
 MODULES = {**RUNS, **CORRECTIONS, **TRIES, **READS, **COMPARES, **REST}
 """By command, in order of use: the module with a function of that name."""
 

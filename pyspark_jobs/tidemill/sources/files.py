@@ -190,6 +190,11 @@ class Files:
         return self._schema
 
     @property
+    def text_format(self) -> TextFormat | None:
+        """How text files are written; None for Parquet."""
+        return self._text
+
+    @property
     def place(self) -> str:
         """The URI of the folder or file, with symbolic links resolved."""
         return folder_uri(self.path)

@@ -45,6 +45,7 @@ COMMANDS = (
     "reset",
     "rewind",
     "run",
+    "schema",
     "skip",
     "state",
     "status",

@@ -21,6 +21,7 @@ create_exception!(
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Unreadable", module.py().get_type::<Unreadable>())?;
     module.add_function(wrap_pyfunction!(texts::csv_files, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::csv_names, module)?)?;
     module.add_function(wrap_pyfunction!(texts::json_files, module)?)?;
     module.add_function(wrap_pyfunction!(texts::values_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(options::check_time_pattern, module)?)?;

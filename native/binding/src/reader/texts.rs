@@ -108,6 +108,16 @@ pub(super) fn csv_files(
     Ok(PyTextFiles { schema: schema_in(schema)?, format: Mutex::new(Format::Csv(options)) })
 }
 
+/// Return the names of the columns of a CSV file, as Spark makes them.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
+pub(super) fn csv_names(file: &Bound<'_, PyAny>, format: CsvFormat, limits: TextLimits) -> PyResult<Vec<String>> {
+    let py = file.py();
+    let options = format.options(py, &limits, "UTC")?;
+    let input = open(file)?;
+    py.detach(|| CsvReader::names(input, options)).map_err(|error| raised(py, error))
+}
+
 /// Return what opens files of JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]

@@ -10,7 +10,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::dialect::Dialect;
-use super::header::{Matching, Places};
+use super::header::{Matching, Places, safe};
 use super::split::{Fields, Found, Splitter, Step};
 use crate::block::{Block, Limits};
 use crate::error::{Reject, Result, Unreadable};
@@ -112,6 +112,21 @@ impl CsvReader {
         arrays.push(Arc::new(Int64Array::from(std::mem::take(&mut self.rows))));
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(internal)?;
         Ok(Some(Block { rows, rejects: std::mem::take(&mut self.rejects) }))
+    }
+
+    /// Return the names of the columns of a file, as Spark makes them: those of its header, or `_c0`, `_c1` and so on.
+    pub fn names(file: Box<dyn Read + Send>, options: CsvOptions) -> Result<Vec<String>> {
+        let has_header = options.matching != Matching::NoHeader;
+        let mut reader = Self::open(file, &Schema::empty(), CsvOptions { matching: Matching::NoHeader, ..options })?;
+        let mut fields = Fields::default();
+        if reader.first_record(&mut fields)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let data = reader.buffer.bytes();
+        let null = &reader.splitter.dialect.null_value;
+        let name = |text: &[u8]| (has_header && text != null.as_slice()).then(|| lossless(text));
+        let names: Vec<_> = fields.spans.iter().map(|span| name(span.text(data, &fields.side))).collect();
+        Ok(safe(&names))
     }
 
     fn read_header(&mut self, schema: &Schema) -> Result<()> {

@@ -152,6 +152,10 @@ class BoundOperator(Protocol):
         """Further settings that determine its state, such as the aggregates. Later code must not change them."""
 
     @property
+    def hashed_inputs(self) -> dict[str, str]:
+        """Output column → type of the column whose hashes its state has; the same value of another type differs."""
+
+    @property
     def event_time(self) -> str | None:
         """The column of its output that carries the event time of its input; None if there is none."""
 
@@ -248,6 +252,11 @@ class Defaults:
         return {}
 
     @property
+    def hashed_inputs(self) -> dict[str, str]:
+        """By default: the state has no hashes of values."""
+        return {}
+
+    @property
     def ranges(self) -> int | None:
         """By default: the number of key ranges is chosen for each batch."""
         return None
@@ -294,6 +303,7 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
         "maps": {columns.name: columns.describe() for columns in operator.maps},
         "output": to_ddl(operator.output_schema),
         "rules": operator.rules,
+        **({"inputs": operator.hashed_inputs} if operator.hashed_inputs else {}),
     }
 
 

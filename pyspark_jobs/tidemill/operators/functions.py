@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
+from ..schema import type_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
 
 
@@ -29,6 +30,15 @@ class Aggregate:
     def __str__(self) -> str:
         more = [str(argument) for argument in (self.by, self.parameter) if argument is not None]
         return f"{self.function}({', '.join([self.column or '*', *more])})"
+
+
+def hashed_inputs(calls: Iterable[tuple[str, Aggregate]], schema: pa.Schema) -> dict[str, str]:
+    """Return the type of the column of each `approx_count_distinct`, whose state has hashes that depend on it."""
+    return {
+        output: type_ddl(schema.field(call.column).type)
+        for output, call in calls
+        if call.function == "approx_count_distinct" and call.column is not None
+    }
 
 
 def count(column: str | None = None) -> Aggregate:

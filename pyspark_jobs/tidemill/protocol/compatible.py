@@ -7,7 +7,7 @@ INVARIANT: an accepted difference loses no state: rows written earlier are read 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import Any, Literal
 
@@ -35,8 +35,8 @@ _PARTS = ("key", "sub_key", "value")
 class Difference:
     """One difference between the code and the repository.
 
-    `what` differs: `operator`, `kind`, `key`, `sub_key`, `state`, `aggregate`, `rule` or `variable`; or, without an
-    operator, `repository` or `sink`. `field` is the path of the column, or the name of the aggregate, rule or
+    `what` differs: `operator`, `kind`, `key`, `sub_key`, `state`, `aggregate`, `input`, `rule` or `variable`; or,
+    without an operator, `repository` or `sink`. `field` is the path of the column, or the name of the aggregate, rule or
     variable. `before` and `after` are types or values, empty if there is none. `outcome` says what will happen.
     `message` and `hint` are those of the error of a run; they are empty if the difference is accepted.
     """
@@ -158,7 +158,7 @@ def compare_operator(
     rules = list(_rules(name, recorded, found, has_state))
     added = [one.field for one in rules if one.status == ACCEPTED]
     maps = [one for one in _maps(name, recorded, found, has_state) if not _is_partial(one, added)]
-    return [*_key(name, recorded, found, has_state), *rules, *maps]
+    return [*_key(name, recorded, found, has_state), *rules, *_inputs(name, recorded, found, has_state), *maps]
 
 
 def _is_partial(one: Difference, aggregates: Iterable[str]) -> bool:
@@ -238,7 +238,7 @@ def _maps(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_
             continue
         known = recorded["maps"].get(map_name)
         for part in _PARTS:
-            yield from _part(name, part, known, columns, has_state)
+            yield from _part(name, part, known, columns, has_state, _sets(found))
     for map_name, columns in recorded["maps"].items():
         if map_name not in found["maps"] and _is_variable(map_name):
             variable = names.variable_name(map_name)
@@ -250,13 +250,18 @@ def _maps(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_
 
 
 def _part(
-    name: str, part: str, known: Mapping[str, str] | None, columns: Mapping[str, str], has_state: bool
+    name: str,
+    part: str,
+    known: Mapping[str, str] | None,
+    columns: Mapping[str, str],
+    has_state: bool,
+    sets: Collection[str] = (),
 ) -> Iterator[Difference]:
     before, now = ("" if known is None else known[part]), columns[part]
     if known is not None and before == now:
         return
     what = "state" if part == "value" else part
-    changes = changes_of(before, now, grows=part == "value")
+    changes = [_checked(change, part, sets) for change in changes_of(before, now, grows=part == "value")]
     if known is not None and all(change.is_accepted for change in changes):
         for change in changes:
             yield Difference(name, what, change.path, change.before, change.after, ACCEPTED, _accepted(change))
@@ -270,6 +275,34 @@ def _part(
             yield Difference(name, what, change.path, change.before, change.after, ACCEPTED, _accepted(change))
         else:
             yield _refused(name, has_state, what, change.path, change.before, change.after, message)
+
+
+def _sets(found: Mapping[str, Any]) -> frozenset[str]:
+    """Return the aggregates that compare values, so that equal ones count once."""
+    if found["kind"] not in PARTIAL_KINDS:
+        return frozenset()
+    return frozenset(output for output, rule in found["rules"].items() if rule.startswith("collect_set("))
+
+
+def _checked(change: FieldChange, part: str, sets: Collection[str]) -> FieldChange:
+    """Refuse float → double where values are compared: 0.1 as float is 0.10000000149011612, another key than 0.1."""
+    compares = part != "value" or change.path.partition(".")[0] in sets
+    if compares and (change.before, change.after) == ("float", "double"):
+        return replace(change, is_accepted=False)
+    return change
+
+
+def _inputs(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_state: bool) -> Iterator[Difference]:
+    """Compare the types of columns whose hashes are in the state. Earlier versions did not record them."""
+    before: Mapping[str, str] = recorded.get("inputs", {})
+    for output, now in found.get("inputs", {}).items():
+        was = before.get(output)
+        if was is not None and was != now:
+            message = (
+                f"operator `{name}` has state of `{output}` = {found['rules'].get(output)} made with values of type "
+                f"{was}, this code gives it {now}: equal values of both types would count twice"
+            )
+            yield _refused(name, has_state, "input", output, was, now, message)
 
 
 def changes_of(before: str, now: str, *, grows: bool) -> list[FieldChange]:

@@ -1,0 +1,89 @@
+"""State that depends on the type of a column: the column may not change to a type whose equal values differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tidemill.protocol.compatible import compare_operator
+
+
+def shop(folder: Path, schema: str, operator: Any) -> tm.Repository:
+    p = tm.Pipeline("shop")
+    operator(p.read(tm.Files(str(folder / "in"), format="csv", schema=schema)))
+    return tm.open(p, root=str(folder / "root"))
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / name).write_text(text)
+
+
+def distinct(rows: Any) -> Any:
+    return rows.groupBy("k").agg(n=tm.approx_count_distinct("v"), name="distinct")
+
+
+def kept(rows: Any) -> Any:
+    return rows.groupBy("k").agg(n=tm.collect_set("v", limit=10), name="kept")
+
+
+def by_value(rows: Any) -> Any:
+    return rows.groupBy("v").agg(n=tm.count(), name="by-value")
+
+
+def first_rows(rows: Any) -> Any:
+    return rows.groupBy("v").dropDuplicates(name="first-rows")
+
+
+@pytest.mark.parametrize(
+    ("operator", "before", "after", "what"),
+    [
+        (distinct, "int", "bigint", "input"),
+        (distinct, "float", "double", "input"),
+        (kept, "float", "double", "state"),
+        (by_value, "float", "double", "key"),
+        (first_rows, "float", "double", "key"),
+    ],
+)
+def test_a_type_whose_equal_values_would_differ_is_refused(
+    tmp_path: Path, operator: Any, before: str, after: str, what: str
+) -> None:
+    put(tmp_path, "1.csv", "a,1\na,2\n")
+    r = shop(tmp_path, f"k string, v {before}", operator)
+    r.init()
+    r.run(engine="local")
+    changed = shop(tmp_path, f"k string, v {after}", operator)
+    found = changed.check()
+    assert found.status == "needs migration"
+    assert {(one.what, one.before, one.after) for one in found.differences if one.status != "compatible"} == {
+        (what, before, after)
+    }
+    put(tmp_path, "2.csv", "a,1\n")
+    with pytest.raises(tm.InvalidInput, match=r"operator `[a-z-]+` has "):
+        changed.run(engine="local")
+
+
+@pytest.mark.parametrize("operator", [by_value, first_rows, kept])
+def test_a_wider_integer_is_the_same_value(tmp_path: Path, operator: Any) -> None:
+    put(tmp_path, "1.csv", "a,1\na,2\n")
+    r = shop(tmp_path, "k string, v int", operator)
+    r.init()
+    r.run(engine="local")
+    put(tmp_path, "2.csv", "a,1\na,3000000000\n")
+    wider = shop(tmp_path, "k string, v bigint", operator)
+    assert wider.check().status == "compatible"
+    wider.run(engine="local")
+    state = wider.state().to_pylist()
+    values = state[0]["n"] if operator is kept else [row["v"] for row in state]
+    assert sorted(values) == [1, 2, 3_000_000_000]
+
+
+def test_a_description_without_types_of_inputs_is_accepted() -> None:
+    rules = {"n": "approx_count_distinct(v, 9)"}
+    recorded: dict[str, Any] = {"kind": "aggregate", "key": ["k"], "maps": {}, "output": "", "rules": rules}
+    assert compare_operator("distinct", recorded, recorded | {"inputs": {"n": "bigint"}}) == []
+    (one,) = compare_operator("distinct", recorded | {"inputs": {"n": "int"}}, recorded | {"inputs": {"n": "bigint"}})
+    assert (one.what, one.status) == ("input", "needs migration")

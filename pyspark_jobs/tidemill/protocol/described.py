@@ -34,6 +34,8 @@ class DescribedOperator:
     maps: dict[str, DescribedMap]
     output: Ddl
     rules: dict[str, str]
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Types as DDL; absent if no state has hashes of values."""
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class Files:
         given = locals()
         if format not in FORMATS:
             raise unknown("format of tm.Files", str(format), FORMATS)
-        self.path = os.fspath(path)
+        self.path = _one_path(path)
         self.format: str = format
         self._given = {name: given[name] for name, default in _defaults().items() if given[name] != default}
         values = _defaults() | read_options(format, self._given)
@@ -409,6 +409,16 @@ class Files:
                 hint=f"if you corrected the file, {ABANDON_PLAN}. Never write files in place: write to another name, "
                 "then rename",
             )
+
+
+def _one_path(path: Any) -> str:
+    if isinstance(path, str | os.PathLike):
+        return os.fspath(path)
+    raise InvalidInput(
+        f"tm.Files reads one folder or file, found {path!r}",
+        hint="give the folder above and choose files with pathGlobFilter, or read each folder as a source of its own "
+        "and combine them: p.read(one, name=…).unionByName(p.read(two, name=…))",
+    )
 
 
 @functools.cache

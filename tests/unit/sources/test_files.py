@@ -310,6 +310,12 @@ def test_invalid_arguments_are_refused_by_the_constructor(arguments: dict[str, A
     assert message in str(caught.value)
 
 
+def test_several_paths_are_refused_with_what_to_write() -> None:
+    with pytest.raises(InvalidInput, match=r"tm.Files reads one folder or file, found \['a', 'b'\]") as caught:
+        Files(["a", "b"], schema="a int")  # type: ignore[arg-type]
+    assert caught.value.hint is not None and "unionByName" in caught.value.hint
+
+
 def test_options_are_read_as_spark_reads_them() -> None:
     source = Files(
         "x",

@@ -63,18 +63,19 @@ def parse_texts(
     """
     known = format.for_texts(header) if isinstance(format, CsvFormat) else format.for_texts()
     files = opener(schema, known, TextLimits(MOST_ROWS, BLOCK_BYTES), time_zone)
-    before = "" if header is None else f"{header}\n"
-    rows = _rows(files, before, texts)
+    end = format.line_end or "\n"
+    before = "" if header is None else header + end
+    rows = _rows(files, before, texts, end)
     if not isinstance(rows, str):
         return rows
-    found = [_rows(files, before, [text]) for text in texts]
+    found = [_rows(files, before, [text], end) for text in texts]
     misfits = [Misfit(place, row) for place, row in enumerate(found) if isinstance(row, str)]
     return misfits or pa.Table.from_batches(found).combine_chunks().to_batches()[0]
 
 
-def _rows(files: _native.TextFiles, before: str, texts: Sequence[str]) -> pa.RecordBatch | str:
+def _rows(files: _native.TextFiles, before: str, texts: Sequence[str], end: str) -> pa.RecordBatch | str:
     """Return the rows of texts, or the first reason why they are not as many rows."""
-    data = (before + "".join(f"{text}\n" for text in texts)).encode(errors="surrogatepass")
+    data = (before + "".join(text + end for text in texts)).encode(errors="surrogatepass")
     batches: list[pa.RecordBatch] = []
     try:
         reader = files.open(data)

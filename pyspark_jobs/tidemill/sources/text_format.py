@@ -78,8 +78,8 @@ class JsonFormat:
     formats: Formats = field(default_factory=Formats)
 
     def for_texts(self) -> JsonFormat:
-        """Return the format of single records."""
-        return replace(self, encoding="UTF-8", multi_line=False)
+        """Return the format of single records. Those of a file with `multi_line` may have several lines."""
+        return replace(self, encoding="UTF-8")
 
 
 TextFormat = CsvFormat | JsonFormat

@@ -326,6 +326,25 @@ def test_other_encodings_are_read(tmp_path: Path, encoding: str) -> None:
     assert values(blocks(csv_source(tmp_path, "a string, b string", encoding=encoding))) == [("é", "ü"), ("ß", "y")]
 
 
+def test_text_of_another_script_is_no_binary_data(tmp_path: Path) -> None:
+    text = "привет,мир\n" * 50
+    file(tmp_path, "a.csv", text.encode("windows-1251"))
+    read = blocks(csv_source(tmp_path, "a string, b string", encoding="windows-1251"))
+    assert values(read) == [("привет", "мир")] * 50
+    with pytest.raises(InvalidInput, match="binary data, expected text in UTF-8") as caught:
+        blocks(csv_source(tmp_path, "a string, b string"))
+    assert caught.value.hint is not None and "encoding=" in caught.value.hint
+
+
+def test_rejects_with_another_line_end_are_parsed_again(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x,1;y\nz,2;")
+    source = csv_source(tmp_path, "a string, b boolean", lineSep=";", mode="PERMISSIVE")
+    texts = [r["text"] for r in rejects(blocks(source))]
+    assert texts == ["x,1", "y\nz,2"]
+    made = source.parse("a.csv", [text[:-1] + "true" for text in texts], "UTC")
+    assert isinstance(made, pa.Table) and made.column("a").to_pylist() == ["x", "y\nz"]
+
+
 def test_a_record_with_a_header_in_another_order_is_parsed_again_with_it(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "b,a\nx,bad\n")
     source = csv_source(tmp_path, "a int, b string", header=True, mode="PERMISSIVE")

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -191,6 +192,15 @@ def test_a_multi_line_file_that_is_not_json_fails_or_is_quarantined_as_a_whole(t
     assert [r["reason"] for r in rejects(found)] == [
         "none of its rows could be read: line 2: not JSON: line 2: the file ends within a value"
     ]
+
+
+def test_a_reject_of_several_lines_is_parsed_again(tmp_path: Path) -> None:
+    file(tmp_path, "a.json", '[{"a":1},\n{"a":\n"x"}]')
+    source = json_source(tmp_path, "a int", multiLine=True, mode="PERMISSIVE")
+    (reject,) = rejects(blocks(source))
+    assert (reject["line"], reject["text"]) == (2, '{"a":\n"x"}')
+    made = source.parse("a.json", [reject["text"].replace('"x"', "2"), '{"a":3}'], "UTC")
+    assert isinstance(made, pa.Table) and made.to_pylist() == [{"a": 2}, {"a": 3}]
 
 
 def test_the_last_of_equal_names_counts(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ impl Buffer {
     pub fn open(file: Box<dyn Read + Send>, form: Form) -> Result<Self> {
         let mut file = compressed::open(file)?;
         let start = compressed::first(&mut file, LOOKED_AT)?;
-        if let Some(other) = not_text(&start, form.format, form.charset.is_utf16()) {
+        if let Some(other) = not_text(&start, form.format, form.charset) {
             return Err(other.into());
         }
         let whole = Box::new(std::io::Cursor::new(start.clone()).chain(file));

@@ -2,6 +2,7 @@
 //!
 //! INVARIANT: only a file that cannot be text in the declared encoding is refused.
 
+use super::encoding::Charset;
 use crate::error::Unreadable;
 
 /// Up to so many bytes are looked at.
@@ -9,7 +10,7 @@ pub const LOOKED_AT: usize = 4096;
 const LEAST_STRANGE: usize = 16;
 
 /// Return why a file that begins with `start` is no text, or `None`. `start` is decompressed, and not decoded yet.
-pub fn not_text(start: &[u8], format: &str, is_utf16: bool) -> Option<Unreadable> {
+pub fn not_text(start: &[u8], format: &str, charset: Charset) -> Option<Unreadable> {
     let known = [
         (&b"PAR1"[..], "a Parquet file"),
         (b"PARE", "an encrypted Parquet file"),
@@ -33,7 +34,7 @@ pub fn not_text(start: &[u8], format: &str, is_utf16: bool) -> Option<Unreadable
             )));
         }
     }
-    if is_utf16 {
+    if charset.is_utf16() {
         return None;
     }
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
@@ -42,10 +43,10 @@ pub fn not_text(start: &[u8], format: &str, is_utf16: bool) -> Option<Unreadable
                 .with_hint("declare encoding=\"UTF-16\""),
         );
     }
-    is_binary(start).then(|| {
-        Unreadable::file(format!(
-            "not {format}: the file begins with binary data, expected text (encrypted, or of another format?)"
-        ))
+    is_binary(start, charset).then(|| {
+        let expected = charset.name();
+        Unreadable::file(format!("not {format}: the file begins with binary data, expected text in {expected}"))
+            .with_hint("if it is text in another encoding, declare it, for example encoding=\"windows-1252\"")
     })
 }
 
@@ -57,9 +58,10 @@ fn is_control(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b | 0x1c..=0x1f | 0x01 | 0x02)
 }
 
-/// Whether more than a fifth of the bytes are in no valid UTF-8 character, or are control characters.
-fn is_binary(start: &[u8]) -> bool {
-    let broken: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+/// Whether more than a fifth of the bytes are control characters or, in UTF-8, in no valid character.
+fn is_binary(start: &[u8], charset: Charset) -> bool {
+    let chunks = if charset.is_utf8() { start } else { &[] };
+    let broken: usize = chunks.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     let strange = broken + start.iter().filter(|byte| is_control(**byte)).count();
     strange >= LEAST_STRANGE && strange * 5 > start.len()
 }

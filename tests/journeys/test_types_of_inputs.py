@@ -87,3 +87,20 @@ def test_a_description_without_types_of_inputs_is_accepted() -> None:
     assert compare_operator("distinct", recorded, recorded | {"inputs": {"n": "bigint"}}) == []
     (one,) = compare_operator("distinct", recorded | {"inputs": {"n": "int"}}, recorded | {"inputs": {"n": "bigint"}})
     assert (one.what, one.status) == ("input", "needs migration")
+
+
+def test_a_watermark_that_moved_to_another_column_is_a_difference(tmp_path: Path) -> None:
+    def by(column: str) -> Any:
+        return lambda rows: (
+            rows.withWatermark(column, "1 hour").groupBy("k").agg(n=tm.count(), name="n"),
+            rows.withWatermark(column, "1 hour").groupBy("k").dropDuplicatesWithinWatermark(name="seen"),
+        )
+
+    schema = "k string, made timestamp, sent timestamp"
+    put(tmp_path, "1.csv", "a,2024-01-01 00:00:00,2024-01-02 00:00:00\n")
+    r = shop(tmp_path, schema, by("made"))
+    r.init()
+    r.run(engine="local")
+    assert r.check().differences == []
+    (one,) = shop(tmp_path, schema, by("sent")).check().differences
+    assert (one.what, one.before, one.after, one.status) == ("watermark", "source.made", "source.sent", "compatible")

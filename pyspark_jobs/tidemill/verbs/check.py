@@ -15,6 +15,7 @@ from ..driver.sink_checks import Accepted, check_outputs
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..protocol.compatible import Difference, Status, worst
+from ..protocol.records import Commit
 from .against import Against, against
 from .open import on_branch
 
@@ -58,8 +59,25 @@ def check(context: Context) -> CheckReport:
     found += _refusal("repository", lambda: check_root(context))
     if context.publishes:
         found += _refusal("sink", lambda: check_outputs(context, head, Accepted()))
+    found += _watermarks(context, head)
     differs = other_code(context, head)
     return CheckReport(worst(found), -1 if head is None else head.version, found, other_code=differs)
+
+
+def _watermarks(context: Context, head: Commit | None) -> list[Difference]:
+    """Return the watermarks of the code that the newest commit does not have: `.withWatermark` took another column."""
+    known = {} if head is None else head.watermarks
+    gone = ", ".join(sorted(name for name in known if name not in context.job.watermarks))
+    if not gone:  # a watermark that no event time has moved yet is not recorded
+        return []
+    return [
+        Difference(
+            "", "watermark", name, gone, name, "compatible",
+            "it starts at 1970-01-01, so no row is late until a batch has moved it",
+        )
+        for name in context.job.watermarks
+        if name not in known
+    ]  # fmt: skip
 
 
 def _refusal(what: str, look: Callable[[], None]) -> list[Difference]:

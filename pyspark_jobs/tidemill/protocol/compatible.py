@@ -37,8 +37,9 @@ class Difference:
 
     `what` differs: `operator`, `kind`, `key`, `sub_key`, `state`, `aggregate`, `input`, `rule` or `variable`; or,
     without an operator, `repository`, `sink` or `watermark`. `field` is the path of the column, or the name of the
-    aggregate, rule or variable. `before` and `after` are types or values, empty if there is none. `outcome` says what will happen.
-    `message` and `hint` are those of the error of a run; they are empty if the difference is accepted.
+    aggregate, rule, variable or watermark. `before` and `after` are types or values, empty if there is none. `outcome`
+    says what will happen. `message` and `hint` are those of the error of a run; they are empty if the difference is
+    accepted.
     """
 
     operator: str

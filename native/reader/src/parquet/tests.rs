@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{Int96, Int96Type};
+use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -104,6 +104,24 @@ fn binary_is_text_only_if_it_is_utf8() {
     assert_eq!(read(&data, &wanted, Missing::Fail).unwrap()[0].column(0).as_string::<i32>().value(0), "é");
     let data = plain(vec![("a", Arc::new(BinaryArray::from_vec(vec![b"\xe9"])))]);
     assert_eq!(reason(read(&data, &wanted, Missing::Fail)), "column `a`: a value is not UTF-8");
+}
+
+#[test]
+fn text_is_utf8_whatever_its_mark_is() {
+    for mark in ["UTF8", "JSON", "ENUM", "STRING"] {
+        let kind = Arc::new(parse_message_type(&format!("message m {{ required binary t ({mark}); }}")).unwrap());
+        let properties = Arc::new(WriterProperties::builder().build());
+        let mut writer = SerializedFileWriter::new(Vec::new(), kind, properties).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let values = [ByteArray::from("a"), ByteArray::from(vec![0xe9, 0x28])];
+        column.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        let data: Bytes = writer.into_inner().unwrap().into();
+        let found = reason(read(&data, &schema(vec![("t", DataType::Utf8)]), Missing::Fail));
+        assert!(found.to_lowercase().contains("utf"), "{mark}: {found}");
+    }
 }
 
 #[test]

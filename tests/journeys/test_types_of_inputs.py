@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -104,3 +105,20 @@ def test_a_watermark_that_moved_to_another_column_is_a_difference(tmp_path: Path
     assert r.check().differences == []
     (one,) = shop(tmp_path, schema, by("sent")).check().differences
     assert (one.what, one.before, one.after, one.status) == ("watermark", "source.made", "source.sent", "compatible")
+
+
+def test_a_migration_gives_a_float_key_the_double_that_was_meant(tmp_path: Path) -> None:
+    put(tmp_path, "1.csv", "a,0.1\na,0.5\n")
+    r = shop(tmp_path, "k string, v float", by_value)
+    r.init()
+    r.run(engine="local")
+
+    def rounded(rows: pa.Table) -> pa.Table:
+        values = [round(value, 6) for value in rows.column("v").to_pylist()]
+        return rows.set_column(rows.schema.get_field_index("v"), "v", pa.array(values, pa.float64()))
+
+    doubled = shop(tmp_path, "k string, v double", by_value)
+    doubled.migrate({"by-value": rounded}, reason="amounts are doubles now")
+    put(tmp_path, "2.csv", "a,0.1\n")
+    doubled.run(engine="local")
+    assert sorted((row["v"], row["n"]) for row in doubled.state().to_pylist()) == [(0.1, 2), (0.5, 1)]

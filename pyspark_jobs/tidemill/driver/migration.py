@@ -192,7 +192,9 @@ def _rewrite(
     after = next(columns for columns in operator.maps if columns.name == map_name)
     known, now = recorded["maps"][map_name], found["maps"][map_name]
     changed = [c for part in ("key", "sub_key") for c in changes_of(known[part], now[part], grows=False)]
-    moves = wanted.drop_keys or wanted.merge is not None or not all(change.is_accepted for change in changed)
+    becomes_double = any((change.before, change.after) == ("float", "double") for change in changed)
+    is_other = becomes_double or not all(change.is_accepted for change in changed)  # 0.1 may become another key
+    moves = wanted.drop_keys or wanted.merge is not None or is_other
     initial = operator.initial
     return Rewrite(
         operator=name,

@@ -824,6 +824,8 @@ def values_of_texts(
 ) -> tuple[pa.Array, list[int]]:
     """Return texts as an array of the only type in `schema`, and the places of those that do not fit, which are null.
 
+    Without `formats` dates and times are in ISO forms.
+
     >>> import pyarrow as pa
     >>> from tidemill import _native
     >>> from tidemill.sources.text_format import Formats

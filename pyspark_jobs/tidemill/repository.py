@@ -558,7 +558,8 @@ class Repository(Reader):
 
         `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
         `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
-        are. Unreadable ones are then parsed again by the schema that the source has now.
+        are. Unreadable ones are then parsed again by the schema that the source has now. A file that is in quarantine
+        as a whole, with `badFiles="quarantine"`, is read again as a new file; correct it in its folder first.
 
         `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
         changed. `Fenced` if another run commits first.

@@ -30,6 +30,7 @@ class TidemillRunFacet(RunFacet):
     rows: int | None = None
     lateRows: int | None = None
     quarantinedRows: int | None = None
+    quarantinedFiles: int | None = None
 
 
 def lineage_of(xcom: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
@@ -48,6 +49,7 @@ def lineage_of(xcom: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
         watermarks=xcom.get("watermarks") or {},
         lateRows=xcom.get("late_rows"),
         quarantinedRows=xcom.get("quarantined_rows"),
+        quarantinedFiles=xcom.get("quarantined_files"),
     )
     sources = [uri for uri in (xcom.get("sources") or {}).values() if uri] if xcom.get("versions") else []
     counted: dict[str, Any] = {}

@@ -32,6 +32,8 @@ def progress(event: Event) -> str:
     ):
         if event.get(key):
             parts.append(f"{event[key]:,} {words}")
+    if event.get("quarantined_files"):
+        parts.append(f"{count_of(event['quarantined_files'], 'file')} quarantined")
     if event.get("numFilesOutstanding"):
         parts.append(f"{count_of(event['numFilesOutstanding'], 'file')} waiting")
     return "committed " + ", ".join(parts)
@@ -119,7 +121,7 @@ def _said(outcome: Outcome) -> list[str]:
 
 FIGURES = (
     "pipeline", "repository", "branch", "sources", "files", "bytes",
-    "rows", "late_rows", "quarantined_rows", "batches_ms", "committed",
+    "rows", "late_rows", "quarantined_rows", "quarantined_files", "batches_ms", "committed",
     "batch_time", "files_waiting", "bytes_waiting", "oldest_waiting_seconds", "state_rows", "state_bytes",
 )  # fmt: skip
 """What a run or sweep says of itself and of the head, beside versions and sinks; None from other verbs."""

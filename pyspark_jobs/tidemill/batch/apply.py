@@ -279,6 +279,7 @@ class _Range:
             watermarks=self.times.after,
             next_deadline=self.deadlines,
             fingerprints=self.inbox.fingerprints if self.index == 0 else {},
+            bad_files=self.inbox.bad_files if self.index == 0 else {},
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
             kept_late_rows=self.inbox.kept_late_rows if self.index == 0 else 0,
             late_examples=self.inbox.late_examples if self.index == 0 else [],

@@ -80,6 +80,11 @@ class Inbox:
         return {number: rows for header in self.headers for number, rows in header.observed.splits.items()}
 
     @property
+    def bad_files(self) -> dict[str, int]:
+        """Return the rows of files that go to quarantine as a whole, by the number of the split."""
+        return {number: rows for header in self.headers for number, rows in header.observed.bad_files.items()}
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """Fingerprints of files, by the number of their first split."""
         return {number: text for header in self.headers for number, text in header.observed.fingerprints.items()}

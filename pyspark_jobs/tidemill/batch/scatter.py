@@ -54,11 +54,11 @@ def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[
         sent = outgoing(block.number, block.rows)
         for action in roots:
             flow.run(batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
-        sent.quarantine_rejects(block.rejects)
+        sent.quarantine_rejects(block)
         sent.count_late_rows(block.rows.num_rows)
         if block.fingerprint is not None:
             sender.observed.fingerprints[str(number)] = block.fingerprint
-        rows += block.rows.num_rows + (0 if block.rejects is None else block.rejects.num_rows)
+        rows += block.rows.num_rows + block.rejected_rows
         count = block.number + 1
         yield from sent.items
     last = outgoing(count)

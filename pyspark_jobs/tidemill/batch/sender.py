@@ -20,7 +20,7 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol.records import Furthest, Split
 from ..schema import int64_array
-from ..sources.contract import ROW
+from ..sources.contract import ROW, Block
 from . import wire
 from .batch import Batch
 from .lateness import EXAMPLES, examples, kept_late
@@ -196,11 +196,13 @@ class Outgoing:
         row = rows.column(ROW)[place].as_py() + 1 if split is not None and ROW in rows.schema.names else None
         self.sender.observed.furthest[name] = Furthest(time_ms, None if split is None else split.path, row)
 
-    def quarantine_rejects(self, rejects: pa.Table | None) -> None:
+    def quarantine_rejects(self, block: Block) -> None:
         """Send rows that could not be read to quarantine."""
-        if rejects is not None and rejects.num_rows:
-            self.sender.observed.quarantined_rows += rejects.num_rows
-            self._to_quarantine(wire.REJECTS, "", rejects)
+        if block.lost_rows is not None:
+            self.sender.observed.bad_files[str(self.origin.number)] = block.lost_rows
+        if block.rejects is not None and block.rejects.num_rows:
+            self.sender.observed.quarantined_rows += block.rejected_rows
+            self._to_quarantine(wire.REJECTS, "", block.rejects)
 
     def count_late_rows(self, rows: int) -> None:
         """Add the late rows of a block of `rows` input rows to the batch's count.

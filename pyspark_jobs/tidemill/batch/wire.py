@@ -88,6 +88,8 @@ class Observed:
     """Input rows that were late for at least one operator."""
     quarantined_rows: int = 0
     """Input rows that could not be read."""
+    bad_files: dict[str, int] = field(default_factory=dict)
+    """Rows of files that go to quarantine as a whole, as far as they can be counted, by the number of the split."""
     kept_late: dict[str, int] = field(default_factory=dict)
     """Late rows that operators with `late="keep"` are given, by operator."""
     kept_late_rows: int = 0

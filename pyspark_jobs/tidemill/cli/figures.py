@@ -50,6 +50,7 @@ def _rows(done: Drained) -> dict[str, Any]:
         "rows": sum(one.numInputRows for one in done.progress),
         "late_rows": sum(one.late_rows for one in done.progress),
         "quarantined_rows": sum(one.quarantined_rows for one in done.progress),
+        "quarantined_files": sum(one.quarantined_files for one in done.progress),
         "batches_ms": sum(one.batchDuration for one in done.progress),
     }
 

@@ -68,6 +68,7 @@ def _row(commit: Commit, newest: Commit | None, tags: Any, refs: Refs | None) ->
         "input_files": commit.counts.input_files,
         "late_rows": commit.counts.late_rows,
         "quarantined_rows": commit.counts.quarantined_rows,
+        "quarantined_files": commit.counts.quarantined_files,
         "restores": None if commit.restores is None else commit.restores.version,
         "promoted": None
         if commit.promoted is None or refs is None

@@ -73,8 +73,13 @@ def line(progress: BatchProgress, waiting: str = "waiting") -> str:
     return (
         f"version {progress.version}: {progress.kind}, {count_of(progress.numInputRows, 'row')}, "
         f"{progress.processedRowsPerSecond:,.0f} rows/s, {progress.late_rows:,} late, "
-        f"{progress.quarantined_rows:,} quarantined, {count_of(progress.numFilesOutstanding, 'file')} {waiting}"
+        f"{progress.quarantined_rows:,} quarantined{_bad_files(progress)}, "
+        f"{count_of(progress.numFilesOutstanding, 'file')} {waiting}"
     )
+
+
+def _bad_files(progress: BatchProgress) -> str:
+    return f" with {count_of(progress.quarantined_files, 'file')}" if progress.quarantined_files else ""
 
 
 class Bar:

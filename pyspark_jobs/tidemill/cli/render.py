@@ -118,6 +118,7 @@ def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _remarks(row: Mapping[str, Any]) -> str:
     remarks = [f"tag {name}" for name in row["tags"]]
     remarks += ["undone"] if row["undone"] else []
+    remarks += [f"{count_of(row['quarantined_files'], 'file')} in quarantine"] if row["quarantined_files"] else []
     remarks += [f"to version {row['restores']}"] if row["restores"] is not None else []
     if row["promoted"] is not None:
         remarks.append(f"version {row['promoted']['version']} of `{row['promoted']['branch']}`")
@@ -146,6 +147,8 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
             count_of(last["rows"], "row"),
             *(f"{last[word]:,} {word}" for word in ("applied", "late", "quarantined")),
         ]
+        if last["quarantined_files"]:
+            words[-1] += f" with {count_of(last['quarantined_files'], 'file')}"
         rows.append(("last batch", ", ".join([*words, count_of(last["files"], "file")])))
     rows += _each("watermark", {name: _watermark(status, name) for name in status.watermarks})
     rows += _each(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ..counts import count_of
@@ -10,6 +12,9 @@ from .exits import Exit
 from .options import VERSION, Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
+
+if TYPE_CHECKING:
+    from ..verbs.requeue import Requeue
 
 
 @click.command(short_help="Give quarantined rows back to the pipeline.")
@@ -39,7 +44,8 @@ def requeue(
 
     Unreadable rows go to the whole pipeline, rows of a failed key only to the operator whose function failed. Late rows
     go to the operators that they were late for, if those are declared with late="keep" now. A row comes back once.
-    Without --rows, unreadable rows are parsed again by the schema that the source has now.
+    Without --rows, unreadable rows are parsed again by the schema that the source has now. A file that is in quarantine
+    as a whole is read again as a new file: correct it in its folder first.
     """
     from ..verbs.requeue import described, planned
 
@@ -53,7 +59,14 @@ def requeue(
             **result_fields("requeue", Exit.DONE, repository),
             "versions": [made.version],
             "rows": found.rows,
+            "files": [one.file.path for one in found.files],
         },
-        [f"requeued {count_of(found.rows, 'row')} of version {found.version} in version {made.version}"],
+        [f"requeued {_what(found)} of version {found.version} in version {made.version}"],
     )
     return Exit.DONE
+
+
+def _what(found: Requeue) -> str:
+    rows = [count_of(found.rows, "row")] if found.rows or not found.files else []
+    files = [count_of(len(found.files), "file")] if found.files else []
+    return " and ".join(rows + files)

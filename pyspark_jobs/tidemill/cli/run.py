@@ -158,14 +158,16 @@ def _head_name(repository: Repository) -> str:
     return "version -1, no batch yet" if head is None else f"version {head.version}"
 
 
-def _not_applied(late: int, quarantined: int, keeps_late: bool) -> list[str]:
+def _not_applied(late: int, quarantined: int, bad_files: int, keeps_late: bool) -> list[str]:
     """Return the line that reports late and quarantined rows, if there are any. Dropped rows are in no quarantine."""
     words = []
     if late:
         words.append(count_of(late, "late row") + ("" if keeps_late else " dropped"))
     if quarantined:
         words.append(count_of(quarantined, "quarantined row"))
-    is_kept = quarantined or (late and keeps_late)
+    if bad_files:
+        words.append(count_of(bad_files, "quarantined file"))
+    is_kept = quarantined or bad_files or (late and keeps_late)
     return [", ".join(words) + ("; see `tidemill quarantine`" if is_kept else "")] if words else []
 
 
@@ -185,8 +187,10 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
             f"{committed(done.versions)}: {count_of(rows, 'row')} of {count_of(files, 'file')} in {seconds:.1f} s"
             f"; {count_of(done.progress[-1].numFilesOutstanding, 'file')} waiting"
         )
-        late, quarantined = (sum(getattr(p, n) for p in done.progress) for n in ("late_rows", "quarantined_rows"))
-        lines += _not_applied(late, quarantined, _quarantines_late_rows(repository))
+        late, quarantined, bad_files = (
+            sum(getattr(p, n) for p in done.progress) for n in ("late_rows", "quarantined_rows", "quarantined_files")
+        )
+        lines += _not_applied(late, quarantined, bad_files, _quarantines_late_rows(repository))
     if done.already:
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]

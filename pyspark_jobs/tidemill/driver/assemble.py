@@ -135,7 +135,8 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
     quarantined = min(sum(receipt.quarantined_rows for receipt in receipts), rows - late)
     files = {(split.source, split.path): split.size for split in plan.splits}
     kept = min(sum(receipt.kept_late_rows for receipt in receipts), rows - late - quarantined)
-    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()), kept)
+    bad = len(receipts[0].bad_files)
+    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()), kept, bad)
 
 
 def _still_waiting(head: Commit | None, plan: Plan) -> list[Split]:

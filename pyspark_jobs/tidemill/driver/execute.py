@@ -72,7 +72,8 @@ def _executed(context: Context, head: Commit | None, batch: Batch, way: Way) -> 
     decide.check_receipts(receipts, batch.plan, batch.levels)
     executed = time.perf_counter()
     commit = assemble(context, head, Executed(batch, receipts, way.engine.name, way.publishing))
-    ledger, files = stored or store_ledger(context, head, batch, receipts[0].fingerprints)
+    first = receipts[0]
+    ledger, files = stored or store_ledger(context, head, batch, first.fingerprints, first.bad_files)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     return dataclasses.replace(commit, ledger=ledger, rows=rows), executed
 
@@ -88,7 +89,12 @@ def _stored_ledger(
 
 
 def _read_early(batch: Batch) -> dict[str, str] | None:
-    """Return the fingerprints of the files by split, if the driver has read all of them; otherwise None."""
+    """Return the fingerprints of the files by split, if the driver has read all of them; otherwise None.
+
+    Also None if a file may turn out to be one that goes to quarantine as a whole, because the ledger says so.
+    """
+    if any(batch.job.sources[split.source].intake.bad_files == "quarantine" for split in batch.plan.splits):
+        return None
     found = [batch.early.get((split.source, split.path)) for split in batch.plan.splits]
     known = [one for one in found if one is not None]
     if not found or len(known) < len(found):

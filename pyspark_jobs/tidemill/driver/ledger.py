@@ -5,12 +5,12 @@ CRASH: the segment counts once the commit names it, so a file is recorded as rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from .. import _native, names
 from ..batch.batch import Batch
-from ..protocol.records import HASH_END, Commit, Segment, Split
+from ..protocol.records import HASH_END, Commit, Segment, SkippedFile, Split
 from ..sources.contract import SourceFile
 from ..sources.ledger import (
     LEDGER_SCHEMA,
@@ -20,13 +20,18 @@ from ..sources.ledger import (
     record_requeued,
     record_skipped,
     record_touched,
+    release,
 )
 from ..state.versions import Opened, open_map, persist
 from .context import Context
 
 
 def store_ledger(
-    context: Context, head: Commit | None, batch: Batch, fingerprints: Mapping[str, str]
+    context: Context,
+    head: Commit | None,
+    batch: Batch,
+    fingerprints: Mapping[str, str],
+    bad_files: Collection[str] = (),
 ) -> tuple[list[Segment], int]:
     """Store the ledger with the files of the batch; return its live segments and rows. A sweep leaves it as it was."""
     before = context.ledger(head)
@@ -35,7 +40,7 @@ def store_ledger(
         return before.segments, known
     after = before.map.copy()
     record_touched(after, list(context.touched.values()), batch.plan.batch_time_ms)
-    record(after, batch.plan, fingerprints)
+    record(after, batch.plan, fingerprints, bad_files)
     stem = names.stem(batch.plan.number, batch.attempt, 0, names.BY_BATCH)
     segments = _persist(context, before, after, batch.plan.number, stem)
     return segments, known + after.live_change()
@@ -105,12 +110,18 @@ def store_left_out(context: Context, made: Commit, files: Sequence[SourceFile], 
 
 
 def store_requeued(
-    context: Context, head: Commit | None, splits: Sequence[Split], version: int, attempt: str
+    context: Context,
+    head: Commit | None,
+    splits: Sequence[Split],
+    files: Sequence[SkippedFile],
+    version: int,
+    attempt: str,
 ) -> Stored:
-    """Store the ledger with rows that `version` requeues; return its live segments and rows."""
+    """Store the ledger with rows that `version` requeues, and without `files` that it has in quarantine as a whole."""
     before = context.ledger(head)
     after = before.map.copy()
     record_requeued(after, splits, version, 0 if head is None else head.batch_time_ms)
+    release(after, [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in files])
     segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_REQUEUE))
     return Stored(segments, rows_before(context, head) + after.live_change())
 

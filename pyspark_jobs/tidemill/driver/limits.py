@@ -13,7 +13,7 @@ from ..errors import InvalidInput
 from ..protocol.progress import iso
 from ..protocol.records import Commit, LateRow
 from ..settings import share_or_number
-from ..sources.contract import ABANDON_PLAN, LATE, REJECT_SCHEMA
+from ..sources.contract import ABANDON_PLAN, FILE, LATE, REJECT_SCHEMA
 from ..sources.rejects import quarantined
 from .context import Context
 
@@ -22,7 +22,7 @@ EXAMPLES = 3
 
 
 def check_rows(context: Context, commit: Commit) -> None:
-    """Raise `InvalidInput` if a batch has more late or quarantined rows than the settings allow."""
+    """Raise `InvalidInput` if a batch has more late rows, or quarantined rows or files, than the settings allow."""
     counts, settings = commit.counts, context.settings
     late = counts.late_rows + counts.kept_late_rows  # whatever becomes of them
     if _exceeds(late, counts.input_rows, settings.fail_if_late):
@@ -36,11 +36,15 @@ def check_rows(context: Context, commit: Commit) -> None:
             commit, f"{count_of(late, 'late row')} ({where})", "fail_if_late", settings.fail_if_late,
             _examples(context, commit, is_late=True) or [_shown(row) for row in commit.late_examples],
         )  # fmt: skip
-    if _exceeds(counts.quarantined_rows, counts.input_rows, settings.fail_if_quarantined):
-        raise _refusal(
-            commit, count_of(counts.quarantined_rows, "quarantined row"), "fail_if_quarantined",
-            settings.fail_if_quarantined, _examples(context, commit, is_late=False),
-        )  # fmt: skip
+    limit = settings.fail_if_quarantined
+    bad_files = count_of(counts.quarantined_files, "quarantined file")
+    if _exceeds(counts.quarantined_rows, counts.input_rows, limit):
+        found = count_of(counts.quarantined_rows, "quarantined row")
+        found += f" ({bad_files} among them)" if counts.quarantined_files else ""
+        raise _refusal(commit, found, "fail_if_quarantined", limit, _examples(context, commit, is_late=False))
+    if _exceeds(counts.quarantined_files, counts.input_files, limit):
+        examples = _examples(context, commit, is_late=False, kind=FILE)
+        raise _refusal(commit, bad_files, "fail_if_quarantined", limit, examples, of=counts.input_files)
 
 
 def _exceeds(rows: int, of: int, limit: str) -> bool:
@@ -48,24 +52,28 @@ def _exceeds(rows: int, of: int, limit: str) -> bool:
     return allowed is not None and rows > (allowed * of if isinstance(allowed, float) else allowed)
 
 
-def _refusal(commit: Commit, found: str, setting: str, limit: str, examples: list[str]) -> InvalidInput:
+def _refusal(
+    commit: Commit, found: str, setting: str, limit: str, examples: list[str], of: int | None = None
+) -> InvalidInput:
+    of = commit.counts.input_rows if of is None else of
     return InvalidInput(
-        f"{commit.kind} {commit.version} is not committed: {found} of {commit.counts.input_rows:,}, expected at most "
+        f"{commit.kind} {commit.version} is not committed: {found} of {of:,}, expected at most "
         f"{limit} (`tidemill.{setting}`)" + "".join(f"\n{example}" for example in examples),
         hint=f"the next run executes the same plan: correct the files and {ABANDON_PLAN}; or leave a file out with "
         f"`tidemill skip`; or raise the limit for one run, for example with --conf tidemill.{setting}=100%",
     )
 
 
-def _examples(context: Context, commit: Commit, is_late: bool) -> list[str]:
-    """Return the first rows in quarantine that are late, or that are not."""
+def _examples(context: Context, commit: Commit, is_late: bool, kind: str | None = None) -> list[str]:
+    """Return the first rows in quarantine that are late, or that are not; with `kind`, only those of that kind."""
     found = (
         f"file `{row['file']}`"
         + ("" if row["line"] is None else f", line {row['line']}")
         + ("" if row["row"] is None else f", row {row['row']}")
-        + f": {row['reason']}: {row['text']}"
+        + f": {row['reason']}"
+        + ("" if row["text"] is None else f": {row['text']}")
         for row in _quarantined(context, commit)
-        if (row["kind"] == LATE) == is_late
+        if (row["kind"] == LATE) == is_late and kind in (None, row["kind"])
     )
     return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
 

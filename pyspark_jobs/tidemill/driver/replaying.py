@@ -15,8 +15,9 @@ from ..clock import now_ms
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
-from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, SkippedFile, VersionOf
+from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, SkippedFile, Split, VersionOf
 from ..sources.contract import SourceFile
+from ..sources.ledger import READ, look_up
 from .choice import Choice
 from .context import Context
 from .correct import correct
@@ -155,19 +156,25 @@ class Replay(Drain):
         try:
             if self.partial is not None:
                 ours = self.partial.merged(head, recorded, ours)
-            return self._without_gone(ours, plan, steps, recorded)
+            return self._without_gone(head, ours, plan, steps, recorded)
         except InvalidInput:
             discard(self.context.store, ours)
             raise
 
-    def _without_gone(self, ours: Commit, plan: Plan, steps: Steps, recorded: Commit) -> Commit:
+    def _without_gone(self, head: Commit | None, ours: Commit, plan: Plan, steps: Steps, recorded: Commit) -> Commit:
         """Return the commit of a batch with the files that it leaves out, because they are gone, as skipped.
 
         They count as read, so the branch can be promoted. A file that the repeated version left out stays so.
         """
         assert plan.replays is not None
         before, knowing = plan_of(steps, plan.replays, recorded), steps.knowing(plan.replays, recorded)
-        gone = missing_from(plan, before)
+        missing = missing_from(plan, before)
+        there = [self.inputs.there.get((one.source, one.path)) for one in missing]
+        present = [
+            one if now is None else dataclasses.replace(one, etag=now.etag)
+            for one, now in zip(missing, there, strict=True)
+        ]
+        gone = [one for one, read in zip(missing, self._has_read(head, present), strict=True) if not read]
         self.left_out += [RecordedFile(one.source, one.path, recorded.version) for one in gone]
         self.changed += self.inputs.changed(before, plan, steps.context, knowing)
         files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in gone]
@@ -190,13 +197,27 @@ class Replay(Drain):
             branch=self.context.branch,
             pipeline_uuid=origin.refs.uuid,
             parent=origin.parent,
-            splits=tuple(self.inputs.splits(plan, steps.context, steps.knowing(step, commit))),
+            splits=tuple(self._unread(head, self.inputs.splits(plan, steps.context, steps.knowing(step, commit)))),
             created_ms=now_ms(),
             outstanding_files=self.outlook.after(step).input_files,
             outstanding_bytes=self.outlook.after(step).input_bytes,
             replays=step,
         )
         return self._create_plan(head, ours)
+
+    def _unread(self, head: Commit | None, splits: Sequence[Split]) -> list[Split]:
+        """Return the splits but for those of files that the branch has read with the same bytes.
+
+        The recorded version may have read a file that an earlier one had put in quarantine, as this code does not.
+        """
+        return [one for one, read in zip(splits, self._has_read(head, splits), strict=True) if not read]
+
+    def _has_read(self, head: Commit | None, splits: Sequence[Split]) -> list[bool]:
+        files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in splits]
+        known = look_up(self.context.ledger(head).map, files)
+        return [
+            at is not None and at.how == READ and at.etag == one.etag for one, at in zip(splits, known, strict=True)
+        ]
 
     def _corrected(self, head: Commit | None, commit: Commit) -> Commit:
         """Repeat a correction that concerns only the input: a `requeue`, or a commit that skipped files."""
@@ -208,9 +229,13 @@ class Replay(Drain):
             stored = store_skipped(self.context, head, files, origin.number, attempt)
             changes |= {"skipped": commit.skipped}
         else:
-            stored = store_requeued(self.context, head, commit.requeued, origin.number, attempt)
+            stored = store_requeued(self.context, head, commit.requeued, commit.released, origin.number, attempt)
             waiting = [] if head is None else head.waiting
-            changes |= {"requeued": commit.requeued, "waiting": [*waiting, *commit.requeued]}
+            changes |= {
+                "requeued": commit.requeued,
+                "released": commit.released,
+                "waiting": [*waiting, *commit.requeued],
+            }
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
         kind: Kind = "requeue" if commit.kind == "requeue" else "skip"
         return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})

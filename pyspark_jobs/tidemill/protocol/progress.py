@@ -23,13 +23,15 @@ class BatchProgress:
     """What one committed batch did. Names in camelCase have Spark's meaning; the others are Tidemill's.
 
     `applied_rows`, `late_rows` and `quarantined_rows` add up to `numInputRows`. A row that is late for any operator
-    counts as late, once. `version` is the version that the batch made, and `kind` the kind of its commit.
-    `batchDuration` and `durationMs` are ms. `numFilesOutstanding` is the number of files that still waited when the
-    batch was planned, and `oldestWaitingSeconds` the age of the oldest of them at batch time; None if none waited.
-    `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
-    maps each sink to its number of rows. `stateChanges` says by operator, in words, how the columns of its state
-    changed because the code changed. `engine` is the one that ran the batch: `local`, `spark` or `connect`.
-    `peakMemoryBytes` is the greatest amount of private memory of a task's process; mapped files do not count.
+    counts as late, once. `quarantined_files` is the number of files that went to quarantine as a whole; their rows are
+    in `quarantined_rows` as far as they can be counted. `version` is the version that the batch made, and `kind` the
+    kind of its commit. `batchDuration` and `durationMs` are ms. `numFilesOutstanding` is the number of files that still
+    waited when the batch was planned, and `oldestWaitingSeconds` the age of the oldest of them at batch time; None if
+    none waited. `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a
+    watermark. `outputs` maps each sink to its number of rows. `stateChanges` says by operator, in words, how the
+    columns of its state changed because the code changed. `engine` is the one that ran the batch: `local`, `spark` or
+    `connect`. `peakMemoryBytes` is the greatest amount of private memory of a task's process; mapped files do not
+    count.
     """
 
     id: str
@@ -61,6 +63,7 @@ class BatchProgress:
     stateChanges: dict[str, list[str]] = field(default_factory=dict)
     engine: str = ""
     peakMemoryBytes: int = 0
+    quarantined_files: int = 0
 
     def json(self) -> str:
         """Return the progress as one line of JSON."""
@@ -115,6 +118,7 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
         stateChanges=commit.state_changes,
         engine=commit.engine.get("name", ""),
         peakMemoryBytes=commit.peak_memory_bytes,
+        quarantined_files=counts.quarantined_files,
     )
 
 

@@ -225,6 +225,8 @@ class Receipt:
     quarantined_rows: Count = 0
     event_time: dict[str, dict[str, EventMs]] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
+    bad_files: dict[str, Count] = field(default_factory=dict)
+    """Rows of files that go to quarantine as a whole, by the number of their first split."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     kept_late_rows: Count = 0
     late_examples: list[LateRow] = field(default_factory=list)
@@ -244,6 +246,8 @@ class Counts:
     input_bytes: Count = 0
     kept_late_rows: Count = 0
     """Applied rows that were late for an operator with `late="keep"`, and not late for any other."""
+    quarantined_files: Count = 0
+    """Files that went to quarantine as a whole. Their rows are in `quarantined_rows` as far as they can be counted."""
 
 
 @dataclass(frozen=True)
@@ -369,6 +373,8 @@ class Commit:
     """By operator, in words: how the columns of its state differ from those of the version before."""
     requeued: list[Split] = field(default_factory=list)
     """What a `requeue` commit adds to `waiting`."""
+    released: list[SkippedFile] = field(default_factory=list)
+    """Files in quarantine as a whole that a `requeue` commit lets be read again, as they were when they went there."""
     waiting: list[Split] = field(default_factory=list)
     """Requeued rows that no batch has read up to this version."""
     restores: Parent | None = None

@@ -54,7 +54,7 @@ CHANGES: dict[Kind, set[str]] = {
     "skip": {"reason", "ledger", "rows", "skipped"},
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
     "migrate": {"reason", "state", "rows", "schemas", "operators", "next_deadline", "renamed", "state_changes"},
-    "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
+    "requeue": {"reason", "ledger", "rows", "requeued", "released", "waiting"},
     "rewind": RESTORED | CORRECTED | {"sinks"},
     "promote": RESTORED | PROMOTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},

@@ -29,6 +29,8 @@ class Point:
     kept_late_rows: int
     """Late rows that were applied, with `late="keep"`."""
     quarantined_rows: int
+    quarantined_files: int
+    """Files that went to quarantine as a whole."""
     files: int
     bytes: int
     outputs: dict[str, int]

@@ -52,6 +52,7 @@ def point_of(commit: Commit, names: Names, undone: bool) -> Point:
         late_rows=counts.late_rows,
         kept_late_rows=counts.kept_late_rows,
         quarantined_rows=counts.quarantined_rows,
+        quarantined_files=counts.quarantined_files,
         files=counts.input_files,
         bytes=counts.input_bytes,
         outputs={name: sum(file.rows for file in files) for name, files in commit.outputs.items()},

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from .. import _native
 from ..errors import InvalidInput
 from .ddl import type_ddl
 from .plain import binary_array, int64_array, string_array
@@ -23,21 +25,47 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) -> pa.Array:
-    """Return `values` as a column with the type of `field`. Datetimes and ISO text without a zone are in `zone`.
+    """Return `values` as a column with the type of `field`. Datetimes and text without an offset are in `zone`.
 
-    Raises `InvalidInput` for a value that does not fit; `what` names the values.
+    Text is read as in a file: by Spark's forms of ISO, cut at microseconds. Raises `InvalidInput` for a value that does
+    not fit; `what` names the values.
     """
     try:
         # Copy lists first, because a user's `tzinfo` could change a list while pyarrow converts it.
         values = [_own(value) for value in values]
-        if pa.types.is_timestamp(field.type):
-            values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
-            if field.type.tz is not None:
-                values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
+        if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+            return _times(values, field.type, zone)
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
         kind = type_ddl(field.type)
         raise InvalidInput(f"{what}: column `{field.name}` is {kind}: {error}") from error
+
+
+def _times(values: Sequence[Any], kind: pa.DataType, zone: ZoneInfo) -> pa.Array:
+    """Return dates or timestamps, of which some may be text."""
+    texts = [value if isinstance(value, str) else None for value in values]
+    others = pa.array([_fitting(value, kind, zone) for value in values], kind)
+    if texts.count(None) == len(texts):
+        return others
+    read, misfits = _native.values_of_texts(texts, pa.schema([pa.field("value", kind)]), None, str(zone))
+    if misfits:
+        raise ValueError(f"found {texts[misfits[0]]!r}")
+    return pc.coalesce(others, read)
+
+
+def _fitting(value: Any, kind: pa.DataType, zone: ZoneInfo) -> Any:
+    """Return a value that is not text as one that Arrow converts exactly; None for text. Raises `ValueError`."""
+    if isinstance(value, str):
+        return None
+    if not isinstance(value, datetime):
+        return value
+    if pa.types.is_date(kind):
+        if value.timetz() != time():
+            raise ValueError(f"found {value}, which has a time of day")
+        return value.date()
+    if kind.tz is None and value.tzinfo is not None:
+        raise ValueError(f"found {value}, which has a time zone")
+    return value.replace(tzinfo=zone) if kind.tz is not None and value.tzinfo is None else value
 
 
 def cell_array(value: Any, kind: pa.DataType) -> pa.Array:

@@ -51,13 +51,13 @@ REJECT_SCHEMA = pa.schema(
         pa.field("watermark", pa.string()),
     ]
 )
-"""Rows in quarantine. `line` is the line of an unreadable record in its file, from 1 on; null if the whole file was
-rejected or its format has no lines. `row` is the number of a row that was read, from 1 on, not counting a header.
-`kind` is one of the constants below. `operator` names the operators that did not take the row, separated by commas;
-null for an unreadable row, which no operator took. `watermark` is the one that a row ahead would have moved too far."""
-UNREADABLE, FAILED, LATE, AHEAD = "unreadable", "failed", "late", "ahead"
+"""Rows in quarantine. `line` is the line of an unreadable record in its file, from 1 on; null for a whole file. `row`
+is the number of a row that was read, from 1 on, not counting a header. `kind` is one of the constants below. `operator`
+names the operators that did not take the row, separated by commas; null for an unreadable row, which no operator took.
+`watermark` is the one that a row ahead would have moved too far."""
+UNREADABLE, FAILED, LATE, AHEAD, FILE = "unreadable", "failed", "late", "ahead", "file"
 """Why a row is in quarantine: it could not be read, a user's function failed for its key, it was late, or its event
-time was too far ahead of the batch time."""
+time was too far ahead of the batch time. `FILE` stands for all rows of a file that could not be read as a whole."""
 CONTENT = "content."
 """What the column of a quarantine file begins with that has the whole row, as it was read from a source."""
 HEADER = "header"
@@ -92,6 +92,17 @@ class Block:
     rejects: pa.Table | None = None
     fingerprint: str | None = None
     """That of the file; only in the first block of the file."""
+    lost_rows: int | None = None
+    """Of a file that goes to quarantine as a whole, how many rows it has; 0 if they cannot be counted. None for others.
+
+    It is the file's only block, and its reject stands for all rows."""
+
+    @property
+    def rejected_rows(self) -> int:
+        """How many rows of the file the rejects stand for."""
+        if self.lost_rows is not None:
+            return self.lost_rows
+        return 0 if self.rejects is None else self.rejects.num_rows
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,8 @@ class Intake:
     """With "latest", files that were present at `init` are left out."""
     overwritten: Literal["error", "new", "ignore"] = "error"
     """What a file is that was overwritten with other bytes after it was read."""
+    bad_files: Literal["fail", "quarantine"] = "fail"
+    """What becomes of a file that is not of its format."""
     max_files: int | None = None
     max_bytes: int | None = None
     selection: Selection = field(default_factory=Selection)

@@ -14,7 +14,6 @@ from ..protocol.records import Split
 from ..schema import type_ddl
 from ..store import Store
 from .contract import METADATA, METADATA_TYPE, ROW
-from .text_format import Formats
 
 
 class FileColumns:
@@ -70,7 +69,7 @@ class FileColumns:
 
 def text_value(text: str | None, kind: pa.DataType, time_zone: str) -> pa.Scalar | None:
     """Return the value of a folder's text in a type, or None if it does not fit. No text is null."""
-    values, misfits = _native.values_of_texts([text], pa.schema([pa.field("value", kind)]), Formats(), time_zone)
+    values, misfits = _native.values_of_texts([text], pa.schema([pa.field("value", kind)]), None, time_zone)
     return None if misfits else values[0]
 
 

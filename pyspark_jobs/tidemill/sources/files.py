@@ -27,6 +27,7 @@ from .content import SMALL_BYTES, Content
 from .contract import (
     ABANDON_PLAN,
     BLOCK_BYTES,
+    FILE,
     HIDDEN,
     ROW,
     SPLIT_BYTES,
@@ -38,19 +39,24 @@ from .contract import (
     ReadContext,
     SourceFile,
 )
-from .decode import Decoded, Reading, blocks
+from .decode import Reading, blocks
 from .file_columns import FileColumns, metadata_of
 from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
 from .listing import Selection, ordered, partition_values
 from .options import FORMATS, known_options, read_options
-from .parquet import KEPT_BYTES, ParquetColumns, read_parquet, row_group_ranges
+from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
-from .text import opener, parse_texts, read_blocks
+from .text import count_rows, opener, parse_texts, read_blocks
 from .text_format import RECORD_BYTES, CsvFormat, Formats, JsonFormat, TextFormat, TextLimits
 from .unreadable import Unreadable
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
+
+KEPT_BYTES = 128 * 1024**2
+"""With `badFiles="quarantine"`, up to so many bytes of rows are kept until all are decoded. A larger file is read
+twice."""
+_COUNTED_ROWS = 131_072
 
 
 class Files:
@@ -64,9 +70,8 @@ class Files:
 
     - `maxFilesPerTrigger`, `maxBytesPerTrigger`: how much one batch reads. Bytes are a number or `"1 GiB"`.
     - `pathGlobFilter`, `recursiveFileLookup`, `modifiedAfter` (UTC): which files belong to the source.
-    - `mode`: `"FAILFAST"` (the default) raises an error for an unreadable row. `"PERMISSIVE"` quarantines it. In
-      Parquet that is a whole file, or a whole range of row groups if a large file is split. One quarantined row then
-      says how many rows are unreadable.
+    - `mode`: `"FAILFAST"` (the default) raises an error for an unreadable row of CSV or JSON. `"PERMISSIVE"`
+      quarantines it. In Parquet a row is never unreadable by itself.
     - For CSV and JSON: `dateFormat`, `timestampFormat` and `timestampNTZFormat` in Spark's letters, `encoding` or
       `charset`, `lineSep`, and `multiLine`. In CSV, line ends in quotes are always read.
     - For CSV: `header`, `enforceSchema`, `sep` or `delimiter`, `quote`, `escape` (a backslash by default),
@@ -81,8 +86,9 @@ class Files:
       schema lacks. `missingColumns`: `"fail"` (the default) or `"null"`, for columns that the file lacks. With
       `header=True`, CSV columns are matched by name, in any order. With `enforceSchema=True` the header is skipped, and
       columns are matched by position.
-    - `badFiles`: `"fail"` (the default) or `"quarantine"`, for a CSV or JSON file that is not of its format: damaged,
-      with another header, in another encoding. By default it fails the batch in every mode.
+    - `badFiles`: `"fail"` (the default) or `"quarantine"`, for a file that is not of its format: damaged, with other
+      columns, in another encoding. By default it fails the batch in every mode. In quarantine it is whole: all of its
+      rows count, and `requeue` reads it again after it was corrected. One task reads a file then, whatever its size.
     - `maxRecordBytes`: a longer record of CSV or JSON is an error; 64 MiB by default.
     - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` leaves out the files that are there when
       `init` runs, whatever their modification times.
@@ -169,7 +175,7 @@ class Files:
         self.overwritten: Literal["error", "new", "ignore"] = values["overwritten"]
         self._missing: str = values["missingColumns"]
         self._extra: str = values["extraColumns"]
-        self._bad_files: str = values["badFiles"]
+        self._bad_files: Literal["fail", "quarantine"] = values["badFiles"]
         self._record_bytes: int = values["maxRecordBytes"]
         self._text = _text_format(format, values)
         if schema is None:
@@ -205,6 +211,7 @@ class Files:
         return Intake(
             start="latest" if self.start == "latest" else "earliest",
             overwritten=self.overwritten,
+            bad_files=self._bad_files,
             max_files=self.maxFilesPerTrigger,
             max_bytes=self.maxBytesPerTrigger,
             selection=Selection(self.pathGlobFilter, self.recursiveFileLookup, self._after_ms),
@@ -253,6 +260,7 @@ class Files:
     ) -> list[Split]:
         """Return one split for each file, or one for each range of row groups of a Parquet file above `split_bytes`.
 
+        With `badFiles="quarantine"` one task reads a file, because it is in quarantine as a whole or not at all.
         Every split records the etag and the size of the whole file, by which a changed file is recognised.
         """
         store, _ = open_folder(self.path, storage_options)
@@ -260,7 +268,7 @@ class Files:
         for file in files:
             whole = Split(file.source, file.path, file.etag, file.size, file.modified_ms)
             ranges = []
-            if self.format == "parquet" and file.size > split_bytes:
+            if self.format == "parquet" and file.size > split_bytes and self._bad_files == "fail":
                 ranges = _ranges(store, file, split_bytes)
             if len(ranges) < 2:
                 made.append(whole)
@@ -338,22 +346,47 @@ class Files:
     ) -> Iterator[Block]:
         columns = self._columns(store, split, context)
         misfit = columns.resolve(context.time_zone)
-        if self._text is None:
-            reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
-            yield from blocks(self._parquet(split, content, columns, misfit), block_rows, reading)
-            return
-        decode = functools.partial(self._text_blocks, split, content, columns, misfit, block_rows, context)
+        decode = functools.partial(self._decoded, split, content, columns, misfit, block_rows, context)
         kept = None
         if self._bad_files == "quarantine":
             try:
+                if (
+                    split.row_groups is not None
+                ):  # planned while bad files failed: other tasks read the rest of the file
+                    for _ in self._decoded(_whole(split), content, columns, misfit, block_rows, context):
+                        pass
                 kept = _decoded_fully(decode())
             except Unreadable as error:
-                yield _bad_file(error, split, columns)
+                if _is_first(split):
+                    yield _bad_file(error, split, columns, self._count(content, context))
                 return
         try:
             yield from decode() if kept is None else kept
         except Unreadable as error:
-            raise _refused(error, split) from error
+            raise (_refused if self._bad_files == "fail" else _damaged_meanwhile)(error, split) from error
+
+    def _decoded(
+        self,
+        split: Split,
+        content: Content,
+        columns: FileColumns,
+        misfit: str | None,
+        block_rows: int,
+        context: ReadContext,
+    ) -> Iterator[Block]:
+        """Yield the blocks of a split. Raises `Unreadable` if its file is not of its format, whatever the mode."""
+        if self._text is not None:
+            return self._text_blocks(split, content, columns, misfit, block_rows, context)
+        reading = Reading(split.source, split.path, columns.schema, columns.finish)
+        return blocks(self._parquet(split, content, columns, misfit), block_rows, reading)
+
+    def _count(self, content: Content, context: ReadContext) -> int | None:
+        """Return how many rows a bad file has, or None if it does not say."""
+        with content.reading():
+            if self._text is None:
+                return rows_of(content.ranges)
+            limits = TextLimits(_COUNTED_ROWS, BLOCK_BYTES, self._record_bytes)
+            return count_rows(content.source, self._text, limits, context.time_zone)
 
     def _text_blocks(
         self,
@@ -364,7 +397,6 @@ class Files:
         block_rows: int,
         context: ReadContext,
     ) -> Iterator[Block]:
-        """Yield the blocks of a text file. Raises `Unreadable` if it is not of its format, whatever the mode."""
         assert self._text is not None
         if misfit is not None:
             raise Unreadable(misfit)
@@ -377,10 +409,10 @@ class Files:
         except _native.Unreadable as error:
             raise Unreadable(*error.args) from error
 
-    def _parquet(self, split: Split, content: Content, columns: FileColumns, misfit: str | None) -> Iterator[Decoded]:
+    def _parquet(self, split: Split, content: Content, columns: FileColumns, misfit: str | None) -> Iterator[pa.Table]:
         wanted = ParquetColumns(columns.in_file, columns.asked, self._missing, self._extra)
         with content.reading():
-            yield from read_parquet(content.ranges, wanted, split, self.mode, misfit)
+            yield from read_parquet(content.ranges, wanted, split, None if misfit is None else (misfit, None))
 
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
         entries = entries_of(store, only)
@@ -482,13 +514,31 @@ def _refused(error: Unreadable, split: Split) -> InvalidInput:
     return reject_error(Reject(error.line, None, error.reason, None, hint), split.source, split.path)
 
 
-def _bad_file(error: Unreadable, split: Split, columns: FileColumns) -> Block:
-    """Return the block of a file that goes to quarantine as a whole: one reject, which has no line."""
-    where = "" if error.line is None else f"line {error.line}: "
-    reject = Reject(None, None, f"none of its rows could be read: {where}{error.reason}", None)
-    return Block(
-        0, one_batch(empty_table(columns.schema), "a bad file"), rejects_table([reject], split.source, split.path)
+def _damaged_meanwhile(error: Unreadable, split: Split) -> InvalidInput:
+    """Return the error for a file that was found to be good, and is not when its rows are read.
+
+    INVARIANT: after the first row, damage fails the batch. A reject would lose rows that were applied.
+    """
+    return InvalidInput(
+        f"read file `{split.path}` of source `{split.source}`: the file was valid when it was checked, but is damaged "
+        f"now: {error.reason}",
+        hint="run again; if it fails again, look for a process that writes this file, and check the disk",
     )
+
+
+def _bad_file(error: Unreadable, split: Split, columns: FileColumns, rows: int | None) -> Block:
+    """Return the block of a file with so many rows that goes to quarantine as a whole: one reject, without a line."""
+    where = "" if error.line is None else f"line {error.line}: "
+    reject = Reject(None, None, f"{where}{error.reason}; {_lost(rows)}", None, kind=FILE)
+    rejects = rejects_table([reject], split.source, split.path)
+    return Block(0, one_batch(empty_table(columns.schema), "a bad file"), rejects, lost_rows=rows or 0)
+
+
+def _lost(rows: int | None) -> str:
+    """Say how many rows are not read with a file."""
+    if rows is None:
+        return "its rows are not read and cannot be counted"
+    return {0: "it has no rows", 1: "its only row is not read"}.get(rows, f"none of its {rows:,} rows is read")
 
 
 def _decoded_fully(blocks: Iterator[Block]) -> list[Block] | None:
@@ -501,6 +551,10 @@ def _decoded_fully(blocks: Iterator[Block]) -> list[Block] | None:
         if size > KEPT_BYTES:
             kept.clear()
     return kept if size <= KEPT_BYTES else None
+
+
+def _whole(split: Split) -> Split:
+    return dataclasses.replace(split, row_groups=None, first_row=0)
 
 
 def _is_first(split: Split) -> bool:

@@ -21,7 +21,7 @@ from ..errors import InvalidInput
 from ..schema import listed, to_arrow, type_ddl
 from .contract import BLOCK_BYTES
 from .files import Files
-from .text_format import CsvFormat, Formats, TextLimits
+from .text_format import CsvFormat, TextLimits
 
 SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""
@@ -159,7 +159,7 @@ def _fractions(name: str, texts: Sequence[str]) -> str:
 
 def _all_fit(texts: Sequence[str], ddl: str) -> bool:
     schema = pa.schema([pa.field("c", _type(ddl))])
-    _, misfits = _native.values_of_texts(list(texts), schema, Formats(), "UTC")
+    _, misfits = _native.values_of_texts(list(texts), schema, None, "UTC")
     return not misfits
 
 

@@ -6,7 +6,7 @@ INVARIANT: a file is in the ledger of version N exactly if a commit up to N name
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -35,9 +35,9 @@ _VALUE = pa.schema(
 LEDGER_SCHEMA = _native.MapSchema("files", _KEY, pa.schema([]), _VALUE)
 """The ledger's columns: (source, path) → (etag, size, modified_ms, version, fingerprint, how)."""
 
-READ, SKIPPED, EARLIER, REQUEUED = "read", "skipped", "earlier", "requeued"
-"""How a file came into the ledger: a batch read it, `skip` took it out, it was there before `start="latest"`, or it has
-requeued rows that no batch has read yet."""
+READ, SKIPPED, EARLIER, REQUEUED, QUARANTINED = "read", "skipped", "earlier", "requeued", "quarantined"
+"""How a file came into the ledger: a batch read it, `skip` took it out, it was there before `start="latest"`, it has
+requeued rows that no batch has read yet, or a batch put it in quarantine as a whole."""
 LISTED = 10
 """How many overwritten files an error names."""
 
@@ -83,7 +83,8 @@ def compare(
     """Return which of the listed files no commit has read, in their order.
 
     A file with other bytes than those that were read is new if `overwritten` is "new", is left out if it is "ignore",
-    and otherwise raises `InvalidInput`, which names all of them.
+    and otherwise raises `InvalidInput`, which names all of them. One that is in quarantine as a whole may be corrected
+    at any time; it stays there until it is requeued.
     """
     fresh: list[SourceFile] = []
     touched: list[SourceFile] = []
@@ -96,7 +97,7 @@ def compare(
             touched.append(file)
         elif overwritten == "new":
             fresh.append(file)
-        elif overwritten == "error":
+        elif overwritten == "error" and known.how != QUARANTINED:
             changed.append((file, known))
     if changed:
         raise _overwritten(changed)
@@ -191,14 +192,21 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
             )
 
 
-def record(ledger: _native.StateMap, plan: Plan, fingerprints: Mapping[str, str]) -> None:
-    """Record the files of a plan as read by it. `fingerprints` are by the number of a file's first split."""
+def record(
+    ledger: _native.StateMap, plan: Plan, fingerprints: Mapping[str, str], bad_files: Collection[str] = ()
+) -> None:
+    """Record the files of a plan as read by it, or `bad_files` as in quarantine. Both are by their first splits."""
     first: dict[tuple[str, str], tuple[int, Split]] = {}
     for number, split in enumerate(plan.splits):
         first.setdefault((split.source, split.path), (number, split))
     files = {
         SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(
-            split.etag, split.size, split.modified_ms, plan.number, fingerprints.get(str(number), ""), READ
+            split.etag,
+            split.size,
+            split.modified_ms,
+            plan.number,
+            fingerprints.get(str(number), ""),
+            QUARANTINED if str(number) in bad_files else READ,
         )
         for number, split in first.values()
     }
@@ -230,6 +238,15 @@ def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: 
         for split in splits
     }
     put(ledger, known, time_ms)
+
+
+def release(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Forget those of `files` that are in quarantine as a whole, so that they are read again; return them."""
+    known = zip(files, look_up(ledger, files), strict=True)
+    found = [file for file, one in known if one is not None and one.how == QUARANTINED]
+    if found:
+        ledger.remove_many(_keys([(file.source, file.path) for file in found]))
+    return found
 
 
 def record_touched(ledger: _native.StateMap, files: Sequence[SourceFile], time_ms: int) -> None:

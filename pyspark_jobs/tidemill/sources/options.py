@@ -165,7 +165,7 @@ _KNOWN: dict[str, tuple[Read, tuple[str, ...]]] = {
     "overwritten": (_among("error", "new", "ignore"), FORMATS),
     "extraColumns": (_among("ignore", "fail"), _COLUMNS),
     "missingColumns": (_among("fail", "null"), _COLUMNS),
-    "badFiles": (_among("fail", "quarantine"), _TEXT),
+    "badFiles": (_among("fail", "quarantine"), FORMATS),
     "multiLine": (_flag, _TEXT),
     "encoding": (_encoding, _TEXT),
     "lineSep": (_line_end, _TEXT),

@@ -1,7 +1,5 @@
 """Parquet: Rust reads row groups; columns are matched by name, and types are widened if no value can change.
 
-INVARIANT: with PERMISSIVE a split is read as a whole or not at all. A damaged split gives no rows and one reject, which
-says how many rows are lost. With FAILFAST the batch fails, perhaps after some rows.
 Corruption in unused columns is not detected, because only the footer of such columns is read.
 """
 
@@ -14,18 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from .. import _native
-from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import listed
 from .contract import ROW
-from .decode import Decoded
 from .numbers import sequence
 from .read_ahead import read_ahead
-from .rejects import FAILFAST
 from .unreadable import Unreadable
 
-KEPT_BYTES = 128 * 1024**2
-"""With PERMISSIVE, up to so many bytes of rows are kept until all are decoded. A larger split is read twice."""
 _BATCH_ROWS = 131_072
 BATCH_BYTES = 32 * 1024**2
 """Of rows that are so large that `_BATCH_ROWS` of them have more bytes, fewer are decoded at once."""
@@ -42,39 +35,32 @@ class ParquetColumns:
 
 
 def read_parquet(
-    given: Any, columns: ParquetColumns, split: Split, mode: str, misfit: str | None = None
-) -> Iterator[Decoded]:
-    """Yield the rows of a split of a Parquet file. Raises `Unreadable`, with PERMISSIVE before the first row.
+    given: Any, columns: ParquetColumns, split: Split, misfit: tuple[str, str | None] | None = None
+) -> Iterator[pa.Table]:
+    """Yield the rows of a split of a Parquet file, with `_row`. Raises `Unreadable` if the file cannot be read.
 
-    `given` is a path, bytes, or an object with ranged reads. If the file does not fit, by its columns or for the reason
-    `misfit`, only its first split reports that with PERMISSIVE; the others give no rows.
+    `given` is a path, bytes, or an object with ranged reads. `misfit` is why the file does not fit, and advice or None.
     """
     file = _open(given)
-    found = (misfit, None) if misfit is not None else _misfit(file, columns)
+    found = misfit or _misfit(file, columns)
     if found is not None:
-        if mode != FAILFAST and split.row_groups is not None and split.row_groups[0] > 0:
-            return
-        raise Unreadable(f"{found[0]}; {_lost_rows(file, None)}", hint=found[1])
-    if mode == FAILFAST:
-        yield from _decode(file, columns, split)
-        return
-    kept = _decode_fully(_decode(file, columns, split))
+        raise Unreadable(found[0], hint=found[1])
+    yield from _decode(file, columns, split)
+
+
+def rows_of(given: Any) -> int | None:
+    """Return how many rows a Parquet file has by its footer, or None if that cannot be read."""
     try:
-        yield from _decode(_open(given), columns, split) if kept is None else kept
-    except Unreadable as end:
-        # INVARIANT: after the first row is yielded, damage fails the batch. A reject would lose rows already counted.
-        raise InvalidInput(
-            f"read file `{split.path}` of source `{split.source}`: the file was valid when it was checked, but "
-            f"is damaged now: {end.reason}",
-            hint="run again; if it fails again, look for a process that writes this file, and check the disk",
-        ) from end
+        return sum(rows for rows, _ in _open(given).row_groups)
+    except Unreadable:
+        return None
 
 
 def _open(given: Any) -> _native.ParquetFile:
     try:
         return _native.ParquetFile(given)
     except _native.Unreadable as error:
-        raise Unreadable(f"{error.args[0]}; its number of rows is unknown", hint=error.args[2]) from error
+        raise Unreadable(error.args[0], hint=error.args[2]) from error
 
 
 def _misfit(file: _native.ParquetFile, columns: ParquetColumns) -> tuple[str, str | None] | None:
@@ -88,7 +74,7 @@ def _misfit(file: _native.ParquetFile, columns: ParquetColumns) -> tuple[str, st
     return (f"the file has {listed(more)}, which the schema lacks", hint) if more else None
 
 
-def _decode(file: _native.ParquetFile, columns: ParquetColumns, split: Split) -> Iterator[Decoded]:
+def _decode(file: _native.ParquetFile, columns: ParquetColumns, split: Split) -> Iterator[pa.Table]:
     """Yield the rows of a split in batches as they are decoded. Raises `Unreadable` if one cannot be decoded."""
     first, last = split.row_groups or (0, len(file.row_groups) - 1)
     row = split.first_row
@@ -98,22 +84,10 @@ def _decode(file: _native.ParquetFile, columns: ParquetColumns, split: Split) ->
         decoded = iter(rows.next_batch, None)
         for batch in read_ahead(decoded) if _rows(file, first, last) > at_once else decoded:
             table = pa.Table.from_batches([batch])
-            yield Decoded(table.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows)))
+            yield table.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows))
             row += batch.num_rows
     except _native.Unreadable as error:
-        raise Unreadable(f"{error.args[0]}; {_lost_rows(file, split.row_groups)}", hint=error.args[2]) from error
-
-
-def _decode_fully(parts: Iterator[Decoded]) -> list[Decoded] | None:
-    """Decode all of `parts` and return them, or None if they are larger than `KEPT_BYTES`."""
-    kept: list[Decoded] = []
-    size = 0
-    for part in parts:
-        size += 0 if part.rows is None else part.rows.nbytes
-        kept.append(part)
-        if size > KEPT_BYTES:
-            kept.clear()
-    return kept if size <= KEPT_BYTES else None
+        raise Unreadable(error.args[0], hint=error.args[2]) from error
 
 
 def _rows_at_once(file: _native.ParquetFile, first: int, last: int) -> int:
@@ -125,15 +99,6 @@ def _rows_at_once(file: _native.ParquetFile, first: int, last: int) -> int:
 
 def _rows(file: _native.ParquetFile, first: int, last: int) -> int:
     return sum(count for count, _ in file.row_groups[first : last + 1])
-
-
-def _lost_rows(file: _native.ParquetFile, row_groups: tuple[int, int] | None) -> str:
-    """Say how many rows are lost with a split, or with the whole file, by the counts in the footer."""
-    first, last = row_groups or (0, len(file.row_groups) - 1)
-    count = _rows(file, first, last)
-    if row_groups is None:
-        return "its only row could not be read" if count == 1 else f"none of its {count:,} rows could be read"
-    return f"none of the {count:,} rows of row groups {first} to {last} could be read"
 
 
 def row_group_ranges(given: Any, size: int, split_bytes: int) -> list[tuple[int, int, int]]:

@@ -25,7 +25,7 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class Reject:
-    """One unreadable record, or a whole unreadable file if `line` is None. `hint` is advice for this reject alone.
+    """One unreadable record, or of the kind `FILE` a whole file. `hint` is advice for this reject alone.
 
     `header` is that of its file, if the record cannot be read again without it.
     """
@@ -36,6 +36,7 @@ class Reject:
     text: str | None
     hint: str | None = None
     header: str | None = None
+    kind: str = UNREADABLE
 
 
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
@@ -48,7 +49,7 @@ def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table
             "column": one.column,
             "reason": one.reason,
             "text": one.text,
-            "kind": UNREADABLE,
+            "kind": one.kind,
         }
         for one in rejects
     ]

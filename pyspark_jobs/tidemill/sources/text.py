@@ -19,6 +19,7 @@ from .rejects import FAILFAST, Reject, reject_error, rejects_table
 from .text_format import CsvFormat, TextFormat, TextLimits
 
 MOST_ROWS = 2**31 - 1
+_ONE_TEXT = pa.schema([pa.field("text", pa.string())])
 
 
 @lru_cache(maxsize=256)
@@ -47,6 +48,19 @@ def read_blocks(
             number += 1
     except InternalError as error:
         raise InternalError(f"read file `{path}` of source `{source}`: {error.message}", hint=error.hint) from error
+
+
+def count_rows(given: Any, format: TextFormat, limits: TextLimits, time_zone: str) -> int | None:
+    """Return how many records a file has, whatever its columns; None if it cannot be cut into records."""
+    count = 0
+    try:
+        reader = opener(_ONE_TEXT, format.for_counting(), limits, time_zone).open(given)
+        while (found := reader.next_block()) is not None:
+            rows, rejects = found
+            count += rows.num_rows + len(rejects)
+    except _native.Unreadable:
+        return None
+    return count
 
 
 def _reject(found: tuple[int, int | None, str, str], names: Sequence[str], header: str | None) -> Reject:

@@ -60,6 +60,10 @@ class CsvFormat:
         """Return the format of single records, after the header of their file if it must be known."""
         return replace(self, encoding="UTF-8", matching="none" if header is None else "name")
 
+    def for_counting(self) -> CsvFormat:
+        """Return the format in which a file of any columns has as many records."""
+        return replace(self, matching="none" if self.matching == "none" else "position", missing_columns="null")
+
 
 @dataclass(frozen=True)
 class JsonFormat:
@@ -80,6 +84,10 @@ class JsonFormat:
     def for_texts(self) -> JsonFormat:
         """Return the format of single records. Those of a file with `multi_line` may have several lines."""
         return replace(self, encoding="UTF-8")
+
+    def for_counting(self) -> JsonFormat:
+        """Return the format in which a file of any fields has as many records."""
+        return self
 
 
 TextFormat = CsvFormat | JsonFormat

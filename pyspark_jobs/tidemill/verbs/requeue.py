@@ -2,7 +2,8 @@
 
 A requeue commit stores the rows in the repository and lets them wait. The next batch reads them before any file, and
 only for the operators that have not taken them. The ledger records them, so that they are read once and a rewind makes
-them wait again. CRASH: one conditional create is the whole requeue; objects of a call that dies are garbage.
+them wait again. A file that is in quarantine as a whole leaves the ledger, so it is a new file. CRASH: one conditional
+create is the whole requeue; objects of a call that dies are garbage.
 """
 
 from __future__ import annotations
@@ -29,15 +30,18 @@ from ..protocol.records import Commit, Requeued, Segment, Split, digest
 from ..protocol.successor import Origin
 from ..schema import int64_array, string_array
 from ..sources.requeued import PLACES, encode
+from .released import Released
 from .returning import Group, returning
 
 
 @dataclass(frozen=True)
 class Requeue:
-    """What `requeue` would do: the rows by source, kind and destination, and the version whose open plan ends."""
+    """What `requeue` would do: the rows by source, kind and destination, whole files, and the version whose plan
+    ends."""
 
     version: int
     groups: list[Group]
+    files: list[Released]
     ends_plan: int | None
 
     @property
@@ -59,7 +63,8 @@ def requeue(
     segments: list[Segment] = []
     try:
         splits.extend(_stored(context, origin, found, attempt))
-        ledger = store_requeued(context, origin.head, splits, origin.number, attempt)
+        files = [one.file for one in found.files]
+        ledger = store_requeued(context, origin.head, splits, files, origin.number, attempt)
         segments = ledger.segments
         before = origin.head
         changes = {
@@ -68,6 +73,7 @@ def requeue(
             "ledger": segments,
             "rows": {**(before.rows if before else {}), names.LEDGER: {"files": ledger.rows}},
             "requeued": splits,
+            "released": files,
             "waiting": [*(before.waiting if before else []), *splits],
         }
         return correct(context, origin, "requeue", changes)
@@ -89,6 +95,11 @@ def described(found: Requeue) -> list[str]:
         f"({', '.join(group.kinds)}) will be read again by {group.destination}"
         for group in found.groups
     ]
+    lines += [
+        f"file `{one.file.path}` of source `{one.file.source}`, which version {found.version} put in quarantine as a "
+        f"whole, will be read as a new file; it {'was changed' if one.is_changed else 'is unchanged'} since"
+        for one in found.files
+    ]
     if found.ends_plan is not None:
         lines.append(f"the plan of version {found.ends_plan} ends, and its files are planned again")
     return lines
@@ -106,9 +117,9 @@ def _found(context: Context, origin: Origin, version: VersionSpec, source: str |
     if commit is None:
         raise InvalidInput(f"requeue version {version}: it is before the first batch, so nothing was quarantined")
     _check_effective(context, origin.head, commit)
-    groups = returning(context, origin.head, commit, source, rows)
+    found = returning(context, origin.head, commit, source, rows)
     plan = context.log.plan(origin.number, origin.parent)
-    return Requeue(commit.version, groups, None if plan is None else origin.number)
+    return Requeue(commit.version, found.groups, found.files, None if plan is None else origin.number)
 
 
 def _check_effective(context: Context, head: Commit | None, commit: Commit) -> None:

@@ -19,13 +19,14 @@ from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.records import Commit
 from ..schema import conform, int64_array
-from ..sources.contract import AHEAD, CONTENT, FAILED, LATE, UNREADABLE, SourceFile
+from ..sources.contract import AHEAD, CONTENT, FAILED, FILE, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up
 from ..sources.requeued import rows_as
 from .came_back import Row, came_back, requeued_rows
 from .corrected import corrected
-from .quarantine import ROW_ID, check_source, exported_name, quarantined_rows, sources_of
+from .quarantine import FIXED, ROW_ID, check_source, exported_name, quarantined_rows, sources_of
 from .quarantined_by import RowOf, quarantined_by
+from .released import NotReleased, Released, released
 
 SHOWN = 3
 """How many rows an error names."""
@@ -58,12 +59,20 @@ class Group:
         return " and ".join(f"operator `{name}`" for name in self.operators)
 
 
+@dataclass(frozen=True)
+class Returning:
+    """The rows that come back, and the files that are read again as a whole."""
+
+    groups: list[Group]
+    files: list[Released]
+
+
 class Refusal(Exception):
     """Why a row cannot come back."""
 
 
-def returning(context: Context, head: Commit | None, commit: Commit, source: str | None, given: Any) -> list[Group]:
-    """Return the rows that come back, or raise one `InvalidInput` for all that cannot."""
+def returning(context: Context, head: Commit | None, commit: Commit, source: str | None, given: Any) -> Returning:
+    """Return what comes back, or raise one `InvalidInput` for all rows that cannot."""
     check_source(context, source)
     table = quarantined_rows(context, commit)
     chosen: list[Row] = [row for row in _rows(table) if source is None or row["source"] == source]
@@ -75,6 +84,8 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
     if by_hand is not None:
         chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
     by = quarantined_by(context, commit)
+    files = _files(context, head, [row for row in chosen if row["kind"] == FILE], commit.version, by, by_hand)
+    chosen = [row for row in chosen if row["kind"] != FILE]
     _refuse_twice(context, head, chosen, commit, by)
     destinations = _destinations(context, head, chosen, commit.version, by)
     grouped: dict[tuple[str, tuple[str, ...], str], list[Row]] = {}
@@ -87,9 +98,41 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
         ordered = sorted(rows, key=_place)
         kinds = tuple(sorted({row["kind"] for row in ordered}))
         ids = [row[ROW_ID] for row in ordered]
-        files = [first.of(row) for row in ordered]
-        groups.append(Group(of_source, operators, watermark, kinds, ids, files, contents.of(of_source, ordered)))
-    return groups
+        first_read = [first.of(row) for row in ordered]
+        groups.append(Group(of_source, operators, watermark, kinds, ids, first_read, contents.of(of_source, ordered)))
+    return Returning(groups, files)
+
+
+def _files(
+    context: Context,
+    head: Commit | None,
+    rows: Sequence[Row],
+    version: int,
+    by: Sequence[RowOf],
+    by_hand: pa.Table | None,
+) -> list[Released]:
+    """Return the files that rows of quarantine stand for, or raise one `InvalidInput` for all that cannot come back."""
+    found, refused = [], []
+    filled = set() if by_hand is None else _filled(by_hand)
+    for row in rows:
+        try:
+            if row[ROW_ID] in filled:
+                raise NotReleased(
+                    "it stands for a whole file, so correct the file, and leave the columns of the row empty"
+                )
+            found.append(released(context, head, row, by))
+        except NotReleased as why:
+            refused.append((row, str(why)))
+    if refused:
+        raise _refused(version, len(rows), refused)
+    return found
+
+
+def _filled(by_hand: pa.Table) -> set[int]:
+    """Return the ids of the corrected rows that have a value of their source."""
+    columns = [by_hand.column(name) for name in by_hand.column_names if name not in FIXED.names]
+    ids = by_hand.column(ROW_ID).to_pylist()
+    return {one for at, one in enumerate(ids) if any(column[at].is_valid for column in columns)}
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:

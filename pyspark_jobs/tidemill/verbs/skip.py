@@ -22,7 +22,7 @@ from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
-from ..sources.ledger import EARLIER, READ, SKIPPED, is_same, look_up
+from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up
 from .files import File, one_of, planned_files
 
 
@@ -80,6 +80,8 @@ def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> int | N
     fingerprint = partial(context.job.sources[file.source].fingerprint, storage_options=options)
     if known is None or not is_same(file, known, fingerprint):
         return known.version if known is not None and known.how == READ else None
+    if known.how == QUARANTINED:
+        return None
     if known.how == SKIPPED:
         raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
     if known.how == EARLIER:

@@ -105,6 +105,7 @@ def status(context: Context) -> Status:
             "applied": head.counts.applied_rows,
             "late": head.counts.late_rows,
             "quarantined": head.counts.quarantined_rows,
+            "quarantined_files": head.counts.quarantined_files,
             "files": head.counts.input_files,
         },
         oldest_waiting_s=_age_s(seen.listed_ms, seen.oldest_ms),

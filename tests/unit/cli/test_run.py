@@ -98,17 +98,18 @@ def test_init_drops_an_operator_only_if_drop_names_it(call, home):
 
 
 @pytest.mark.parametrize(
-    ("late", "quarantined", "keeps_late", "line"),
+    ("late", "quarantined", "files", "keeps_late", "line"),
     [
-        (0, 0, True, []),
-        (1, 0, False, ["1 late row dropped"]),
-        (4, 1, False, ["4 late rows dropped, 1 quarantined row; see `tidemill quarantine`"]),
-        (2, 0, True, ["2 late rows; see `tidemill quarantine`"]),
-        (0, 3, False, ["3 quarantined rows; see `tidemill quarantine`"]),
+        (0, 0, 0, True, []),
+        (1, 0, 0, False, ["1 late row dropped"]),
+        (4, 1, 0, False, ["4 late rows dropped, 1 quarantined row; see `tidemill quarantine`"]),
+        (2, 0, 0, True, ["2 late rows; see `tidemill quarantine`"]),
+        (0, 3, 0, False, ["3 quarantined rows; see `tidemill quarantine`"]),
+        (0, 0, 2, False, ["2 quarantined files; see `tidemill quarantine`"]),
     ],
 )
-def test_dropped_rows_are_not_looked_for_in_quarantine(late, quarantined, keeps_late, line):
-    assert run_command._not_applied(late, quarantined, keeps_late) == line
+def test_dropped_rows_are_not_looked_for_in_quarantine(late, quarantined, files, keeps_late, line):
+    assert run_command._not_applied(late, quarantined, files, keeps_late) == line
 
 
 def test_init_run_and_run_again_end_with_0_0_and_3(call):
@@ -157,7 +158,8 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
         "published": [0, 1], "head": 1, "pipeline": "words", "branch": "main", "watermarks": {}, "idle_ms": None,
         "next_deadline": {"batch": due}, "repository": f"{(home / 'root').as_uri()}/words", "rows": 5, "late_rows": 0,
         "files": 2, "bytes": 37, "sources": {"source": (home / "in").as_uri()},
-        "quarantined_rows": 1, "files_waiting": 0, "bytes_waiting": 0, "oldest_waiting_seconds": None, "state_rows": 6,
+        "quarantined_rows": 1, "quarantined_files": 0,
+        "files_waiting": 0, "bytes_waiting": 0, "oldest_waiting_seconds": None, "state_rows": 6,
         "sinks": {
             "times": {"first_version": 0, "last_version": 1, "rows": 4, "path": str(home / "out")},
             "track": {"first_version": 0, "last_version": 1, "rows": 4, "path": None},

@@ -20,7 +20,7 @@ from tidemill.protocol.records import Commit, Plan, Receipt, Segment, StoreFloor
 OMITTED_IF_EMPTY = {
     "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
     "shown_by", "sink", "forgotten", "forgotten_at", "replays", "computed", "promoted", "promotions", "state_changes",
-    "kept_late_rows", "late_examples", "follows", "following",
+    "kept_late_rows", "late_examples", "bad_files", "quarantined_files", "released", "follows", "following",
     "operators_through", "peak_memory_bytes",
 }  # fmt: skip
 

@@ -14,7 +14,8 @@ def point(version: int, branch: str = "main", **fields: Any) -> Point:
     plain = Point(
         label=f"{branch}@{version}", version=version, branch=branch, kind="batch", parent=f"{branch}@{version - 1}",
         batch_time_ms=version, committed_ms=version, rows=1, applied_rows=1, late_rows=0, kept_late_rows=0,
-        quarantined_rows=0, files=1, bytes=1, outputs={}, durations_ms={}, watermarks={}, state={}, outstanding_files=0,
+        quarantined_rows=0, quarantined_files=0,
+        files=1, bytes=1, outputs={}, durations_ms={}, watermarks={}, state={}, outstanding_files=0,
         oldest_waiting_ms=None, undone=False,
     )  # fmt: skip
     return dataclasses.replace(plain, **fields)

@@ -301,7 +301,7 @@ def test_a_bad_file_is_quarantined_as_a_whole_on_request(tmp_path: Path) -> None
     found = blocks(csv_source(tmp_path, "a int, b string", header=True, badFiles="quarantine"))
     assert rows(found) == []
     assert [(r["line"], r["reason"]) for r in rejects(found)] == [
-        (None, "none of its rows could be read: line 1: the header names `x`, `y`, expected `a`, `b`")
+        (None, "line 1: the header names `x`, `y`, expected `a`, `b`; its only row is not read")
     ]
 
 

@@ -207,7 +207,7 @@ def test_a_folder_that_does_not_fit_is_a_reject_of_its_file(tmp_path: Path) -> N
     source = Files(tmp_path, format="csv", schema="v int, dt date", badFiles="quarantine")
     [reject] = rejects(blocks(source))
     why = "folder `dt=yesterday`: found `yesterday`, expected date"
-    assert reject["reason"] == f"none of its rows could be read: {why}"
+    assert reject["reason"] == f"{why}; its only row is not read"
     with pytest.raises(InvalidInput, match="folder `dt=yesterday`"):
         blocks(Files(tmp_path, format="csv", schema="v int, dt date"))
 

@@ -185,12 +185,12 @@ def test_multi_line_files_are_one_value(tmp_path: Path, text: str) -> None:
 
 def test_a_multi_line_file_that_is_not_json_fails_or_is_quarantined_as_a_whole(tmp_path: Path) -> None:
     file(tmp_path, "a.json", '[{"a":1},\n')
-    with pytest.raises(InvalidInput, match=r"line 2: not JSON: line 2: the file ends within a value"):
+    with pytest.raises(InvalidInput, match=r"line 2: not JSON: the file ends within a value"):
         blocks(json_source(tmp_path, "a int", multiLine=True, mode="PERMISSIVE"))
     found = blocks(json_source(tmp_path, "a int", multiLine=True, badFiles="quarantine"))
     assert values(found) == []
     assert [r["reason"] for r in rejects(found)] == [
-        "none of its rows could be read: line 2: not JSON: line 2: the file ends within a value"
+        "line 2: not JSON: the file ends within a value; its rows are not read and cannot be counted"
     ]
 
 

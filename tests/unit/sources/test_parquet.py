@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
-from tidemill.sources import parquet
+from tidemill.sources import files, parquet
 from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.files import Files
 
@@ -66,7 +66,7 @@ def test_types_are_widened_if_no_value_changes(tmp_path: Path, kind: str, array:
 )
 def test_a_file_with_another_type_is_one_reject(tmp_path: Path, kind: str, array: pa.Array, reason: str) -> None:
     pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
-    found = blocks(Files(tmp_path, schema=f"v {kind}", mode="PERMISSIVE"))
+    found = blocks(Files(tmp_path, schema=f"v {kind}", badFiles="quarantine"))
     [reject] = rejects(found)
     assert values(found) == []
     assert (reject["file"], reject["line"]) == ("a.parquet", None)
@@ -87,11 +87,11 @@ def test_a_damaged_file_is_one_reject(tmp_path: Path, damage: str) -> None:
     pq.write_table(pa.table({"v": pa.array(range(1000), pa.int32())}), tmp_path / "b.parquet")
     whole = (tmp_path / "b.parquet").read_bytes()
     file(tmp_path, "a.parquet", {"nothing like it": b"v\n1\n", "cut": whole[: len(whole) // 2], "empty": b""}[damage])
-    found = blocks(Files(tmp_path, schema="v int", mode="PERMISSIVE"), block_rows=400)
+    found = blocks(Files(tmp_path, schema="v int", badFiles="quarantine"), block_rows=400)
     [reject] = rejects(found)
     assert (reject["file"], len(rows(found))) == ("a.parquet", 1000)
     assert reject["reason"].startswith("not a valid Parquet file: ")
-    assert reject["reason"].endswith("; its number of rows is unknown")
+    assert reject["reason"].endswith("; its rows are not read and cannot be counted")
 
 
 LARGE_ROWS = 400_000
@@ -101,7 +101,7 @@ LARGE_ROWS = 400_000
 def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with rows that are kept in memory, and with rows that are decoded twice."""
     if request.param == "decoded twice":
-        monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
+        monkeypatch.setattr(files, "KEPT_BYTES", 1_000_000)
 
 
 def large(folder: Path) -> Path:
@@ -126,7 +126,8 @@ def start_of(path: Path, row_group: int) -> int:
 
 def read_in_four(source: Files, block_rows: int = 50_000) -> list[list[Block]]:
     """Return the blocks of each of the four splits of the file."""
-    splits = source.splits(source.discover("source"), split_bytes=1)
+    planned = Files(source.path, schema=source.schema)  # as a plan has them that was made with badFiles="fail"
+    splits = planned.splits(planned.discover("source"), split_bytes=1)
     assert [split.first_row for split in splits] == [i * LARGE_ROWS // 4 for i in range(4)]
     return [list(source.read(split, block_rows, ReadContext())) for split in splits]
 
@@ -138,11 +139,11 @@ def values_of(found: list[Block]) -> list[int]:
 @pytest.mark.usefixtures("passes")
 def test_damage_late_in_a_file_gives_one_reject_and_no_rows(tmp_path: Path) -> None:
     damage(large(tmp_path), row_group=3)
-    found = blocks(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
+    found = blocks(Files(tmp_path, schema="v bigint", badFiles="quarantine"))
     [reject] = rejects(found)
     assert values_of(found) == []
     assert reject["reason"].startswith("not a valid Parquet file: ")
-    assert reject["reason"].endswith("; none of its 400,000 rows could be read")
+    assert reject["reason"].endswith("; none of its 400,000 rows is read")
     with pytest.raises(InvalidInput, match="not a valid Parquet file"):
         blocks(Files(tmp_path, schema="v bigint"))
 
@@ -151,11 +152,11 @@ def test_damage_late_in_a_file_gives_one_reject_and_no_rows(tmp_path: Path) -> N
 def test_a_value_outside_its_type_late_in_a_file_rejects_the_file(tmp_path: Path) -> None:
     times = pa.array([1000] * (LARGE_ROWS - 1) + [1001], pa.timestamp("ns"))
     pq.write_table(pa.table({"v": times}), tmp_path / "a.parquet")
-    found = blocks(Files(tmp_path, schema="v timestamp_ntz", mode="PERMISSIVE"))
+    found = blocks(Files(tmp_path, schema="v timestamp_ntz", badFiles="quarantine"))
     [reject] = rejects(found)
     assert values_of(found) == []
     assert "would lose data" in reject["reason"]
-    assert reject["reason"].endswith("; none of its 400,000 rows could be read")
+    assert reject["reason"].endswith("; none of its 400,000 rows is read")
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -170,33 +171,30 @@ def test_a_decimal_with_more_digits_than_declared_rejects_the_file(tmp_path: Pat
     assert data.count(scale_and_digits) == 2
     (tmp_path / "a.parquet").write_bytes(data.replace(scale_and_digits, bytes([0x15, 4, 0x15, 2 * 22])))
     schema = "v array<decimal(22,2)>" if nested else "v decimal(22,2)"
-    found = blocks(Files(tmp_path, schema=schema, mode="PERMISSIVE"))
+    found = blocks(Files(tmp_path, schema=schema, badFiles="quarantine"))
     [reject] = rejects(found)
     assert rows(found) == []
     assert "does not fit in precision of decimal128(22, 2)" in reject["reason"]
-    assert reject["reason"].endswith("; its only row could not be read")
+    assert reject["reason"].endswith("; its only row is not read")
     with pytest.raises(InvalidInput, match="not a valid Parquet file: .* does not fit in precision"):
         blocks(Files(tmp_path, schema=schema))
 
 
 @pytest.mark.usefixtures("passes")
-def test_only_the_damaged_split_of_a_file_is_rejected(tmp_path: Path) -> None:
+def test_no_split_of_a_file_with_damage_is_read(tmp_path: Path) -> None:
     damage(large(tmp_path), row_group=2)
-    found = read_in_four(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
-    assert [values_of(split) for split in found] == [
-        list(range(100_000)), list(range(100_000, 200_000)), [], list(range(300_000, 400_000))
-    ]  # fmt: skip
-    assert [len(rejects(split)) for split in found] == [0, 0, 1, 0]
-    reason = rejects(found[2])[0]["reason"]
-    assert reason.endswith("; none of the 100,000 rows of row groups 2 to 2 could be read")
+    found = read_in_four(Files(tmp_path, schema="v bigint", badFiles="quarantine"))
+    assert [values_of(split) for split in found] == [[], [], [], []]
+    assert [[block.lost_rows for block in split] for split in found] == [[400_000], [], [], []]
+    assert rejects(found[0])[0]["reason"].endswith("; none of its 400,000 rows is read")
 
 
 def test_a_misfit_file_in_splits_is_one_reject(tmp_path: Path) -> None:
     large(tmp_path)
-    found = read_in_four(Files(tmp_path, schema="v string", mode="PERMISSIVE"))
+    found = read_in_four(Files(tmp_path, schema="v string", badFiles="quarantine"))
     assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
     assert [values_of(split) for split in found] == [[]] * 4
-    reason = "column `v` is bigint, expected string; none of its 400,000 rows could be read"
+    reason = "column `v` is bigint, expected string; none of its 400,000 rows is read"
     assert rejects(found[0])[0]["reason"] == reason
     source = Files(tmp_path, schema="v string")
     for split in source.splits(source.discover("source"), split_bytes=1):
@@ -207,19 +205,26 @@ def test_a_misfit_file_in_splits_is_one_reject(tmp_path: Path) -> None:
 def test_a_file_in_splits_with_a_misfit_folder_is_one_reject(tmp_path: Path) -> None:
     (tmp_path / "dt=yesterday").mkdir()
     large(tmp_path / "dt=yesterday")
-    found = read_in_four(Files(tmp_path, schema="v bigint, dt date", mode="PERMISSIVE"))
+    found = read_in_four(Files(tmp_path, schema="v bigint, dt date", badFiles="quarantine"))
     assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
     assert [values_of(split) for split in found] == [[]] * 4
     reason = rejects(found[0])[0]["reason"]
-    assert reason == ("folder `dt=yesterday`: found `yesterday`, expected date; none of its 400,000 rows could be read")
+    assert reason == ("folder `dt=yesterday`: found `yesterday`, expected date; none of its 400,000 rows is read")
 
 
 @pytest.mark.usefixtures("passes")
-def test_blocks_are_the_same_in_both_modes(tmp_path: Path) -> None:
+def test_blocks_are_the_same_whatever_becomes_of_bad_files(tmp_path: Path) -> None:
     large(tmp_path)
-    strict, permissive = (blocks(Files(tmp_path, schema="v bigint", mode=m)) for m in ("FAILFAST", "PERMISSIVE"))
+    strict, checked = (blocks(Files(tmp_path, schema="v bigint", badFiles=b)) for b in ("fail", "quarantine"))
     assert len(strict) == 400
-    assert [(block.number, block.rows) for block in strict] == [(block.number, block.rows) for block in permissive]
+    assert [(block.number, block.rows) for block in strict] == [(block.number, block.rows) for block in checked]
+
+
+def test_a_file_that_may_go_to_quarantine_is_planned_as_a_whole(tmp_path: Path) -> None:
+    large(tmp_path)
+    source = Files(tmp_path, schema="v bigint", badFiles="quarantine")
+    [split] = source.splits(source.discover("source"), split_bytes=1)
+    assert split.row_groups is None
 
 
 class DamagedLater:
@@ -236,7 +241,7 @@ class DamagedLater:
 
 
 def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
+    monkeypatch.setattr(files, "KEPT_BYTES", 1_000_000)
     path = large(tmp_path)
     damaged = DamagedLater(path, start_of(path, row_group=3))
     real = parquet._open
@@ -246,7 +251,7 @@ def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monke
         return real(damaged)
 
     monkeypatch.setattr(parquet, "_open", opened)
-    source = Files(tmp_path, schema="v bigint", mode="PERMISSIVE")
+    source = Files(tmp_path, schema="v bigint", badFiles="quarantine")
     [split] = source.splits(source.discover("source"))
     reading = source.read(split, 1000, ReadContext())
     assert next(reading).rows.num_rows == 1000

@@ -11,7 +11,7 @@ use tidemill_reader::time::{Pattern, Times, Zone};
 use crate::error::invalid;
 
 /// How dates and times are written: `sources.text_format.Formats`.
-#[derive(FromPyObject)]
+#[derive(FromPyObject, Default)]
 pub(super) struct Formats {
     date: Option<String>,
     timestamp: Option<String>,

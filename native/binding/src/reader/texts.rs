@@ -145,12 +145,14 @@ impl Texts for Given {
 }
 
 /// Return texts as an array of the only type in `schema`, and the places of those that do not fit, which are null.
+///
+/// Without `formats` dates and times are in ISO forms.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
 pub(super) fn values_of_texts<'py>(
     texts: Vec<Option<String>>,
     schema: &Bound<'py, PyAny>,
-    formats: Formats,
+    formats: Option<Formats>,
     time_zone: &str,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
     let py = schema.py();
@@ -158,7 +160,7 @@ pub(super) fn values_of_texts<'py>(
     let [field] = schema.fields().iter().collect::<Vec<_>>()[..] else {
         return Err(invalid(py, "expected a schema of one column"));
     };
-    let times = formats.times(py, time_zone)?;
+    let times = formats.unwrap_or_default().times(py, time_zone)?;
     let mut column = Column::new(&field.as_ref().clone().with_nullable(true)).map_err(|error| raised(py, error))?;
     let mut misfits = Vec::new();
     let mut given = Given(texts);

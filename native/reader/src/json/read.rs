@@ -322,7 +322,7 @@ impl JsonReader {
                         Stop::Invalid(place, why) => (place, why),
                     };
                     let line = self.line + lines(&data[at..place]);
-                    let reason = format!("not JSON: line {line}: {why}");
+                    let reason = format!("not JSON: {why}");
                     let hint = "if the file has one object a line, leave out multiLine".to_owned();
                     return Err(Unreadable { line: Some(line), reason, hint: Some(hint) }.into());
                 }

@@ -126,10 +126,11 @@ function lagOf(one) {
 }
 
 function rowsOf(one) {
-  const { rows, batches_ms: ms, late_rows: late, quarantined_rows: bad } = one.summary;
+  const { rows, batches_ms: ms, late_rows: late, quarantined_rows: bad, quarantined_files: files } = one.summary;
   if (rows === null || rows === undefined) return count(null);
   const rate = ms ? `, ${count(Math.round((rows * 1000) / ms))} a second` : "";
-  return `${count(rows)}${rate}${late ? `; ${count(late)} late` : ""}${bad ? `; ${count(bad)} quarantined` : ""}`;
+  const kept = [late && `${count(late)} late`, bad && `${count(bad)} quarantined`, files && `${countOf(files, "file")} quarantined`];
+  return [`${count(rows)}${rate}`, ...kept.filter(Boolean)].join("; ");
 }
 
 function runsText(states) {

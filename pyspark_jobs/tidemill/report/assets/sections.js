@@ -43,7 +43,8 @@ function details(data, points) {
     rows.push(
       ["Input", `${countOf(one.rows, "row")}, ${countOf(one.files, "file")}, ${bytesText(one.bytes)}`],
       ["Late", one.late_rows || one.kept_late_rows ? `${count(one.late_rows)} not applied, ${count(one.kept_late_rows)} applied` : null],
-      ["Quarantined", one.quarantined_rows ? countOf(one.quarantined_rows, "row") : null],
+      ["Quarantined", [["row", one.quarantined_rows], ["file", one.quarantined_files]]
+        .filter(([, number]) => number).map(([what, number]) => countOf(number, what)).join(", ") || null],
       ["Output", Object.entries(one.outputs).map(([name, rows]) => `${name}: ${countOf(rows, "row")}`).join("; ")],
       ["Duration", `${spanText(duration(one))}${seconds && one.rows ? `, ${brief(one.rows / seconds)} rows/s` : ""}`],
       ["Waiting", one.outstanding_files ? countOf(one.outstanding_files, "file") : null]);

@@ -250,7 +250,7 @@ def test_a_bad_file_can_be_skipped_and_a_lost_one_is_named(tmp_path: Path) -> No
     with pytest.raises(tm.InvalidInput, match="is gone from its source"):
         r.requeue(0)
     os.rename(tmp_path / "away.csv", tmp_path / "in/b.csv")
-    r.skip("b.csv", reason="nobody needs it")
+    r.skip("b.csv", reason="a test export")
     with pytest.raises(tm.InvalidInput, match="version 1 skipped the file since"):
         r.requeue(0)
 
@@ -321,7 +321,7 @@ def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row
     assert totals(r) == model(GOOD)
 
 
-def test_the_command_line_tells_of_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_reports_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = tmp_path / "shop.py"
     code.write_text(
         "import tidemill as tm\n"

@@ -148,7 +148,6 @@ impl Texts for Given {
 ///
 /// Without `formats` dates and times are in ISO forms.
 #[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
 pub(super) fn values_of_texts<'py>(
     texts: Vec<Option<String>>,
     schema: &Bound<'py, PyAny>,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import tidemill as tm
@@ -207,3 +209,67 @@ def test_the_number_of_tasks_may_change_between_batches():
         t.tasks = tasks
         result = t.batch([(f"w{i}", 1) for i in range(50)])
         assert result.state == {f"w{i}": number + 1 for i in range(50)}
+
+
+class Model:
+    """The rules of an event-time timeout, key by key. A key without an event time waits, as an initial state does."""
+
+    def __init__(self):
+        self.counts, self.deadlines, self.watermark = {}, {}, 0
+
+    def batch(self, rows):
+        """Return the outputs of a batch of (key, second or None)."""
+        out, before = [], self.watermark
+        for key, _ in rows:
+            self.counts[key] = self.counts.get(key, 0) + 1
+            out.append((key, self.counts[key], False))
+        for key in {key for key, _ in rows}:
+            seen = [second for one, second in rows if one == key and second is not None]
+            known = [max(seen) + 30] if seen else []
+            known += [] if self.deadlines.get(key) in (None, "waits") else [self.deadlines[key]]
+            self.deadlines[key] = max(known) if known else before + 30 if before else "waits"
+        times = [second for _, second in rows if second is not None]
+        self.watermark = max([before, *(second - 10 for second in times)])
+        for key, deadline in sorted(self.deadlines.items()):
+            if deadline == "waits":
+                self.deadlines[key] = self.watermark + 30 if self.watermark else "waits"
+            elif self.watermark > deadline:
+                out.append((key, self.counts.pop(key), True))
+                del self.deadlines[key]
+        return out
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_keys_without_event_times_time_out_as_in_the_model(seed, tasks):
+    chance = random.Random(seed)
+    t, model = Tester(event_pipeline("drop"), tasks=tasks), Model()
+    first_time = chance.randrange(6)
+    for number in range(25):
+        low = 1 if not model.watermark else model.watermark + 1
+        rows = [
+            (
+                chance.choice("abcdef"),
+                None if number < first_time or chance.random() < 0.6 else low + chance.randrange(25),
+            )
+            for _ in range(chance.randrange(1, 4))
+        ]
+        found = t.batch([(key, None if second is None else at_second(second)) for key, second in rows])
+        assert sorted(found.outputs) == sorted(model.batch(rows)), number
+        assert found.state == model.counts
+        if chance.random() < 0.2:
+            t.restart()
+
+
+def test_a_key_without_event_times_waits_for_the_first_watermark():
+    t = Tester(event_pipeline("drop"))
+    t.batch([("a", None)])
+    t.batch([("a", None)])
+    t.batch([("b", at(100))])  # W = 90: from here the timeout of `a` counts
+    t.batch([("b", at(120)), ("a", None)])  # a row without event time does not move it
+    assert t.batch([("b", at(130))]).outputs == [("b", 3, False)]  # W = 120: not yet more than 30 s
+    assert sorted(t.batch([("b", at(131))]).outputs) == [("a", 3, True), ("b", 4, False)]
+
+
+def at_second(second):
+    return f"1970-01-01T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"

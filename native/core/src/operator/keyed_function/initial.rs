@@ -1,7 +1,8 @@
-//! An initial state in the map of a keyed function. It counts as updated in the first batch, so timeouts start there.
+//! States without an event time of their own: an initial state, and a state that only rows without event time updated.
 //!
-//! An event-time timeout starts at the watermark. Before the watermark has moved for the first time, there is no start,
-//! so the row waits with the deadline `UNARMED_MS`.
+//! An initial state counts as updated in the first batch, so timeouts start there. An event-time timeout of either starts
+//! at the watermark. Before the watermark has moved for the first time, there is no start, so the row waits with the
+//! deadline `UNARMED_MS`.
 
 use super::{Timeout, after};
 use crate::error::Result;
@@ -18,13 +19,10 @@ const BEFORE_MS: i64 = -1;
 /// Rewrite every row of the map as updated in this batch. Rows that wait for the watermark keep their `updated_at`.
 pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result<()> {
     let mut rows = map.scan()?;
-    let deadline = match (timeout, pass.watermark_ms) {
-        (Timeout::Never | Timeout::ArmedByBatchTime | Timeout::ArmedByEventTime, _) => None,
-        (Timeout::BatchTime(timeout_ms), _) => Some(after(pass.batch_time_ms, timeout_ms)),
-        (Timeout::EventTime(timeout_ms), Some(watermark_ms)) if watermark_ms > 0 => {
-            Some(after(watermark_ms, timeout_ms))
-        }
-        (Timeout::EventTime(_), _) => Some(UNARMED_MS),
+    let deadline = match timeout {
+        Timeout::Never | Timeout::ArmedByBatchTime | Timeout::ArmedByEventTime => None,
+        Timeout::BatchTime(timeout_ms) => Some(after(pass.batch_time_ms, timeout_ms)),
+        Timeout::EventTime(timeout_ms) => Some(from_watermark(timeout_ms, pass)),
     };
     let updated_at = if deadline == Some(UNARMED_MS) { BEFORE_MS } else { pass.batch_time_ms };
     rows.updated_at.fill(updated_at);
@@ -32,8 +30,15 @@ pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result
     map.change(&rows.put())
 }
 
-/// Return the rows of `due` that are really due. Rows of an initial state that waited for the watermark are armed
-/// instead.
+/// Return the event-time deadline of a state without an event time of its own.
+pub(super) fn from_watermark(timeout_ms: i64, pass: &Pass) -> i64 {
+    match pass.watermark_ms {
+        Some(watermark_ms) if watermark_ms > 0 => after(watermark_ms, timeout_ms),
+        _ => UNARMED_MS,
+    }
+}
+
+/// Return the rows of `due` that are really due. Rows that waited for the watermark are armed instead.
 pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) -> Result<Rows> {
     let (Timeout::EventTime(timeout_ms), Some(watermark_ms)) = (timeout, pass.watermark_ms) else { return Ok(due) };
     let waits = |row: &u32| due.deadline[*row as usize] == Some(UNARMED_MS);
@@ -43,7 +48,7 @@ pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) 
         return Ok(due);
     }
     let mut armed = due.take(&waiting)?;
-    // A row that was updated by rows without event time also waits, and keeps its `updated_at`.
+    // A row that was updated by rows without event time keeps its `updated_at`.
     armed.updated_at.iter_mut().filter(|at| **at == BEFORE_MS).for_each(|at| *at = pass.batch_time_ms);
     armed.deadline.fill(Some(after(watermark_ms, timeout_ms)));
     map.change(&armed.put())?;

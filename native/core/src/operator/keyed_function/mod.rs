@@ -200,7 +200,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
                 let latest = self.latest_event_times(groups, chunks)?;
                 let deadline = |(old, latest): (&Option<i64>, Option<i64>)| {
                     let armed = latest.map(|time_ms| after(time_ms, timeout_ms).max(floor.unwrap_or(i64::MIN)));
-                    armed.map(initial::avoid_unarmed).max(*old)
+                    let known = armed.map(initial::avoid_unarmed).max(*old);
+                    known.or_else(|| Some(initial::from_watermark(timeout_ms, pass)))
                 };
                 Ok(old.iter().zip(latest).map(deadline).collect())
             }

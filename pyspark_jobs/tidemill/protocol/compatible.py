@@ -167,6 +167,7 @@ def _is_partial(one: Difference, aggregates: Iterable[str]) -> bool:
     return not one.before and any(one.field == name or one.field.startswith(f"{name}.") for name in aggregates)
 
 
+_NOT_RECORDED = "an earlier version did not record its type; make sure that it is still the same"
 _AGAIN = "`init` records it, because no batch has run yet"
 
 
@@ -239,7 +240,7 @@ def _maps(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_
             continue
         known = recorded["maps"].get(map_name)
         for part in _PARTS:
-            yield from _part(name, part, known, columns, has_state, _sets(found))
+            yield from _part(name, part, known, columns, has_state, exact=part != "value" or _keeps_inputs(found))
     for map_name, columns in recorded["maps"].items():
         if map_name not in found["maps"] and _is_variable(map_name):
             variable = names.variable_name(map_name)
@@ -256,13 +257,14 @@ def _part(
     known: Mapping[str, str] | None,
     columns: Mapping[str, str],
     has_state: bool,
-    sets: Collection[str] = (),
+    *,
+    exact: bool,
 ) -> Iterator[Difference]:
     before, now = ("" if known is None else known[part]), columns[part]
     if known is not None and before == now:
         return
     what = "state" if part == "value" else part
-    changes = [_checked(change, part, sets) for change in changes_of(before, now, grows=part == "value")]
+    changes = [_checked(change, exact) for change in changes_of(before, now, grows=part == "value")]
     if known is not None and all(change.is_accepted for change in changes):
         for change in changes:
             yield Difference(name, what, change.path, change.before, change.after, ACCEPTED, _accepted(change))
@@ -278,17 +280,19 @@ def _part(
             yield _refused(name, has_state, what, change.path, change.before, change.after, message)
 
 
-def _sets(found: Mapping[str, Any]) -> frozenset[str]:
-    """Return the aggregates that compare values, so that equal ones count once."""
-    if found["kind"] not in PARTIAL_KINDS:
-        return frozenset()
-    return frozenset(output for output, rule in found["rules"].items() if rule.startswith("collect_set("))
+def _keeps_inputs(found: Mapping[str, Any]) -> bool:
+    """Whether values in the state came from input columns, such as a least value. Users' functions make others."""
+    return found["kind"] in PARTIAL_KINDS
 
 
-def _checked(change: FieldChange, part: str, sets: Collection[str]) -> FieldChange:
-    """Refuse float → double where values are compared: 0.1 as float is 0.10000000149011612, another key than 0.1."""
-    compares = part != "value" or change.path.partition(".")[0] in sets
-    if compares and (change.before, change.after) == ("float", "double"):
+def _checked(change: FieldChange, exact: bool) -> FieldChange:
+    """Refuse float → double where values are compared or given back as they came, and in keys of maps.
+
+    0.1 as float is 0.10000000149011612 as double: another key, and another least value than in files that are read as
+    double from the start.
+    """
+    is_key = "key" in change.path.split(".")
+    if (exact or is_key) and (change.before, change.after) == ("float", "double"):
         return replace(change, is_accepted=False)
     return change
 
@@ -298,12 +302,19 @@ def _inputs(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], ha
     before: Mapping[str, str] = recorded.get("inputs", {})
     for output, now in found.get("inputs", {}).items():
         was = before.get(output)
-        if was is not None and was != now:
+        if was is None and output in recorded.get("rules", {}):
+            yield Difference(name, "input", output, "", now, ACCEPTED, _NOT_RECORDED)
+        elif was is not None and _hashed(was) != _hashed(now):
             message = (
                 f"operator `{name}` has state of `{output}` = {found['rules'].get(output)} made with values of type "
                 f"{was}, this code gives it {now}: equal values of both types would count twice"
             )
             yield _refused(name, has_state, "input", output, was, now, message)
+
+
+def _hashed(kind: str) -> str:
+    """Return what types have in common whose equal values have equal hashes: Spark hashes narrow integers as int."""
+    return "int" if kind in ("tinyint", "smallint") else kind
 
 
 def changes_of(before: str, now: str, *, grows: bool) -> list[FieldChange]:

@@ -162,8 +162,9 @@ impl Model {
                 Timeout::EventTime(ms) => {
                     let floor = if late == LateRows::Keep { pass.late_ms } else { None };
                     let armed = latest.map(|time| (time + ms + 1).max(floor.unwrap_or(i64::MIN)));
-                    // The deadline 1 belongs to initial states that wait for the watermark.
-                    armed.map(|at| if at == 1 { 2 } else { at }).max(old.and_then(|old| old.2))
+                    // The deadline 1 belongs to states that wait for the watermark.
+                    let known = armed.map(|at| if at == 1 { 2 } else { at }).max(old.and_then(|old| old.2));
+                    known.or_else(|| Some(from_watermark(ms, pass)))
                 }
             };
             match state {
@@ -178,13 +179,25 @@ impl Model {
         };
         let is_due = |deadline: Option<i64>| deadline.zip(now).is_some_and(|(deadline, now)| deadline <= now);
         let due: Vec<_> = self.states.iter().filter(|(key, state)| !keys.contains(key) && is_due(state.2)).collect();
-        let due: Vec<(Option<i64>, i64)> = due.into_iter().map(|(key, state)| (*key, state.0)).collect();
-        for (key, state) in due {
-            emitted.push((key, Some(state), true));
-            self.states.remove(&key);
+        let due: Vec<_> = due.into_iter().map(|(key, state)| (*key, *state)).collect();
+        for (key, (state, updated, deadline)) in due {
+            match timeout {
+                Timeout::EventTime(ms) if deadline == Some(1) => {
+                    self.states.insert(key, (state, updated, Some(from_watermark(ms, pass))));
+                }
+                _ => {
+                    emitted.push((key, Some(state), true));
+                    self.states.remove(&key);
+                }
+            }
         }
         emitted
     }
+}
+
+/// The deadline of a state without an event time: counted from the watermark, or 1 until there is one.
+fn from_watermark(timeout_ms: i64, pass: &Pass) -> i64 {
+    pass.watermark_ms.filter(|watermark| *watermark > 0).map_or(1, |watermark| watermark + timeout_ms + 1)
 }
 
 fn emitted(batch: &RecordBatch) -> Vec<Emitted> {

@@ -247,11 +247,31 @@ def test_links_are_followed_and_other_items_skipped(root: Path, store: Store, tm
     assert [entry.name for entry in store.list()] == ["a/b", "folder-link/c", "link"]
 
 
-def test_a_folder_linked_into_itself_is_refused(root: Path, store: Store) -> None:
+def test_a_folder_linked_into_itself_is_listed_once_with_a_warning(
+    root: Path, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     store.put("a/b/c", b"")
     (root / "a" / "b" / "loop").symlink_to(root / "a")
-    with pytest.raises(InvalidInput, match="the folder is linked into itself; remove the link"):
-        list(store.list())
+    (root / "a" / "top").symlink_to(root)
+    for _ in range(2):
+        assert [entry.name for entry in store.list()] == ["a/b/c"]
+        assert [entry.name for entry in store.list("a/b/")] == ["a/b/c"]
+    loop, top = (record.getMessage() for record in caplog.records)
+    assert "the folder `a/b/loop/` is skipped, because it is a link to a folder above itself" in loop
+    assert "`a/top/`" in top
+
+
+def test_only_wanted_folders_are_read(root: Path, store: Store) -> None:
+    for name in ("a", "b/c", "b/d/e", "f/g"):
+        store.put(name, b"")
+    asked: list[str] = []
+
+    def enters(folder: str) -> bool:
+        asked.append(folder)
+        return folder == "b/"
+
+    assert [entry.name for entry in store.list(enters=enters)] == ["a", "b/c"]
+    assert sorted(asked) == ["b/", "b/d/", "f/"]
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.csv", b"back\\slash.csv"])

@@ -415,7 +415,7 @@ class Files:
             yield from read_parquet(content.ranges, wanted, split, None if misfit is None else (misfit, None))
 
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
-        entries = entries_of(store, only)
+        entries = entries_of(store, only, self.intake.selection.enters)
         if entries is not None:
             return entries
         hint = None

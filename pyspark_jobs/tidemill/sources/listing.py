@@ -38,6 +38,10 @@ class Selection:
             return False
         return is_data(entry.name, self.recursive, self.pattern)
 
+    def enters(self, folder: str) -> bool:
+        """Return whether files of the source may be in a folder, whose name ends with `/`."""
+        return is_data(folder + "x", self.recursive, None)
+
     def recorded(self) -> dict[str, Any]:
         """Return what commits record of it: the rules that are not the defaults."""
         default = Selection()

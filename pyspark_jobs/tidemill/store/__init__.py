@@ -13,12 +13,13 @@ from urllib.parse import unquote
 from ..errors import InvalidInput, repr_of
 from . import s3_uri
 from .at_once import run_both, side_by_side
-from .contract import Entry, ObjectMissing, ObjectReplaced, Store
+from .contract import Enters, Entry, ObjectMissing, ObjectReplaced, Store
 from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
 
 __all__ = [
+    "Enters",
     "Entry",
     "ObjectMissing",
     "ObjectReplaced",

@@ -7,7 +7,7 @@ bytes. INVARIANT: exactly one `create` of a name succeeds, and no reader ever se
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -18,6 +18,10 @@ LOG = logging.getLogger("tidemill")
 
 TEMPORARY = ".tmp"
 """The folder in which a local store writes files that replace others. No name may contain it."""
+
+
+Enters = Callable[[str], bool]
+"""Whether a listing needs the objects in a folder, whose name ends with `/`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +136,13 @@ class Store(Protocol):
         The ETag of such a copy is checked in the same step. Otherwise read, compare checksums and `put`.
         """
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[Entry]:
         """Yield every object whose name begins with `prefix` and is after `start_after`, in the order of names.
 
         Objects that are written or deleted during the listing may be missing from it. All others appear exactly once.
+        A local folder for which `enters` returns False is not read; other stores list its objects, too.
         """
 
     def stat(self, name: str) -> Entry | None:
@@ -193,12 +200,13 @@ def checked_prefix(prefix: str) -> str:
 
 
 class Skipped:
-    """The names of one listing that no store can address. They are skipped, because one file must not stop a pipeline.
+    """What one listing skips: names that no store can address, and links that have no end.
 
-    A warning says how many there are. It comes once for each folder or prefix, because listings are frequent.
+    One file must not stop a pipeline. A warning says how many names there are. It comes once for each folder or prefix,
+    because listings are frequent.
     """
 
-    _warned: ClassVar[set[str]] = set()
+    _warned: ClassVar[set[object]] = set()
 
     def __init__(self, uri: str) -> None:
         self._uri, self._count, self._first = uri, 0, ""
@@ -213,6 +221,15 @@ class Skipped:
             self._first = self._first or name
             self._count += 1
             return True
+
+    def loops(self, folder: str) -> None:
+        """Skip a folder that is a link to a folder above it. Its files are listed under their first names."""
+        if (self._uri, folder) not in self._warned:
+            self._warned.add((self._uri, folder))
+            LOG.warning(
+                "list `%s`: the folder `%s` is skipped, because it is a link to a folder above itself; remove the link",
+                self._uri, folder,
+            )  # fmt: skip
 
     def close(self) -> None:
         """Log the warning, if some name was skipped."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from ..errors import InvalidInput, StoreUnavailable
-from .contract import Entry, Store, checked, read_then_stat
+from .contract import Enters, Entry, Store, checked, read_then_stat
 
 Effect = Literal["before", "after", "torn", "lost", "refused", "late"]
 Verb = Literal["put", "put_hint", "create", "copy", "delete"]
@@ -154,9 +154,11 @@ class FaultStore:
         """Compare the inner stores."""
         return self._inner.copies_from(origin._inner if isinstance(origin, FaultStore) else origin)
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[Entry]:
         """Call the inner store."""
-        for entry in self._living().list(prefix, start_after):
+        for entry in self._living().list(prefix, start_after, enters):
             self._living()
             yield entry
 

@@ -20,6 +20,7 @@ from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from . import full, local_files
 from .contract import (
     TEMPORARY,
+    Enters,
     Entry,
     ObjectMissing,
     ObjectReplaced,
@@ -136,10 +137,12 @@ class LocalStore:
         del origin
         return False
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[Entry]:
         """Walk the folders in the order of names, except `.tmp`."""
         with _errors("list", self._base):
-            yield from walk(self._base, self.uri, prefix, start_after)
+            yield from walk(self._base, self.uri, prefix, start_after, enters)
 
     def stat(self, name: str) -> Entry | None:
         """Return size and time of the file; None also for a folder."""
@@ -212,4 +215,5 @@ def _errors(verb: str, path: str, size: int | None = None) -> Iterator[None]:
             ) from error
         advice = full.advice(error.errno) or _ADVICE.get(error.errno or 0, "check the file system, then run again")
         room = full.space(error.errno, path, size)
-        raise StoreUnavailable(f"{verb} `{path}`: {reason}{room}", hint=advice) from error
+        at = error.filename if verb == "list" and isinstance(error.filename, str) else path
+        raise StoreUnavailable(f"{verb} `{at}`: {reason}{room}", hint=advice) from error

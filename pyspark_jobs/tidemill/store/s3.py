@@ -17,6 +17,7 @@ from ..counts import count_of
 from ..errors import StoreUnavailable
 from .contract import (
     TEMPORARY,
+    Enters,
     Entry,
     ObjectMissing,
     ObjectReplaced,
@@ -154,11 +155,14 @@ class S3Store:
         """Return whether `origin` is on S3, opened with the same options."""
         return isinstance(origin, S3Store) and origin._options == self._options
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[Entry]:
         """Yield entries from pages of 1,000 names, without the empty objects that mark folders.
 
         Keys that no store can address, such as `a//b` or one with a backslash, are skipped with a warning.
         """
+        del enters
         request = {"Bucket": self._bucket, "Prefix": self._prefix + checked_prefix(prefix)}
         if start_after:
             request["StartAfter"] = self._prefix + start_after

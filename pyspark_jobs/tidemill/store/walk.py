@@ -14,17 +14,21 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import InvalidInput
-from .contract import TEMPORARY, Entry, Skipped, checked_prefix
+from .contract import TEMPORARY, Enters, Entry, Skipped, checked_prefix
 
 _Folders = tuple[tuple[int, int], ...]
 
 
-def walk(base: str, uri: str, prefix: str, start_after: str | None) -> Iterator[Entry]:
-    """Yield the files below the folder `base` whose name begins with `prefix` and is after `start_after`."""
+def walk(base: str, uri: str, prefix: str, start_after: str | None, enters: Enters | None = None) -> Iterator[Entry]:
+    """Yield the files below the folder `base` whose name begins with `prefix` and is after `start_after`.
+
+    Links are followed, also those that lead out of `base`. A link to nothing is skipped, and so is one to a folder
+    above itself, with a warning. `enters` decides which folders are read.
+    """
     above, slash, _ = checked_prefix(prefix).rpartition("/")
     with contextlib.closing(Skipped(uri)) as skipped:
-        yield from _folder(_Walk(base, prefix, _bytes(start_after or ""), skipped), above + slash, ())
+        made = _Walk(base, prefix, _bytes(start_after or ""), skipped, enters or _everywhere)
+        yield from _folder(made, above + slash, _above(base, above))
 
 
 def entry(name: str, found: os.stat_result) -> Entry:
@@ -38,13 +42,14 @@ class _Walk:
     prefix: str
     after: bytes
     skipped: Skipped
+    enters: Enters
 
     def wants(self, name: str, key: bytes, is_folder: bool) -> bool:
         """Return whether the file is wanted, or the folder may hold a wanted file."""
         if not is_folder:
             return name.startswith(self.prefix) and key > self.after
         inside = name.startswith(self.prefix) or self.prefix.startswith(name)
-        return inside and (key > self.after or self.after.startswith(key))
+        return inside and (key > self.after or self.after.startswith(key)) and self.enters(name)
 
 
 def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
@@ -52,7 +57,11 @@ def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
     for key, item in _children(walk, name):
         full = os.fsdecode(key)
         if full.endswith("/"):
-            yield from _folder(walk, full, _with(item, above))
+            identity = _identity(item)
+            if identity in above:
+                walk.skipped.loops(full)
+            else:
+                yield from _folder(walk, full, (*above, identity))
             continue
         found = _stat(item)
         if found is not None and stat.S_ISREG(found.st_mode) and not walk.skipped.has(full):
@@ -96,15 +105,28 @@ def _stat(item: os.DirEntry[str]) -> os.stat_result | None:
         return None
 
 
-def _with(item: os.DirEntry[str], above: _Folders) -> _Folders:
-    """Return `above` and this folder. Raises `InvalidInput` for a link back to one of them, which would never end."""
+def _above(base: str, name: str) -> _Folders:
+    """Return the identities of `base` and of the folders of `name` below it, as far as they are there."""
+    paths = [base]
+    for part in filter(None, name.split("/")):
+        paths.append(os.path.join(paths[-1], part))
+    found: list[tuple[int, int]] = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for path in paths:
+            status = os.stat(path)
+            found.append((status.st_dev, status.st_ino))
+    return tuple(found)
+
+
+def _identity(item: os.DirEntry[str]) -> tuple[int, int]:
+    """Return what two names of one folder have in common; (0, 0) if it was deleted meanwhile."""
     found = _stat(item)
-    if found is None:
-        return above
-    identity = (found.st_dev, found.st_ino)
-    if identity in above:
-        raise InvalidInput(f"list `{item.path}`: the folder is linked into itself; remove the link")
-    return (*above, identity)
+    return (0, 0) if found is None else (found.st_dev, found.st_ino)
+
+
+def _everywhere(folder: str) -> bool:
+    del folder
+    return True
 
 
 def _bytes(name: str) -> bytes:

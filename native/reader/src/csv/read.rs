@@ -160,20 +160,32 @@ impl CsvReader {
             fields.spans.clear();
             fields.side.clear();
             match self.splitter.next(self.buffer.bytes(), at, self.buffer.is_last(), fields) {
-                Step::Record(found) => return Ok(Some((found, at))),
+                Step::Record(found) => {
+                    self.check_length(found.end - at)?;
+                    return Ok(Some((found, at)));
+                }
                 Step::Blank { next } => {
+                    self.check_length(next - at)?;
                     at = next;
                     self.line += 1;
                 }
                 Step::End => return Ok(None),
                 Step::More => {
-                    self.check_length(self.buffer.bytes().len() - at)?;
                     self.buffer.consume(at);
                     at = 0;
-                    self.buffer.more()?;
+                    self.more()?;
                 }
             }
         }
+    }
+
+    /// Read more bytes of a record, unless it is too long already. What ends the record is not counted, so that its
+    /// length alone decides.
+    fn more(&mut self) -> Result<()> {
+        let dialect = &self.splitter.dialect;
+        let end = dialect.line_end.as_ref().map_or(2, Vec::len).max(dialect.separator.len());
+        self.check_length(self.buffer.bytes().len().saturating_sub(end))?;
+        self.buffer.more()
     }
 
     fn check_length(&self, bytes: usize) -> Result<()> {
@@ -198,11 +210,7 @@ impl CsvReader {
         self.convert(&batch);
         self.spare = batch;
         self.buffer.consume(consumed);
-        if needs_more {
-            self.check_length(self.buffer.bytes().len())?;
-            self.buffer.more()?;
-        }
-        Ok(())
+        if needs_more { self.more() } else { Ok(()) }
     }
 
     /// Fill `batch` with records of the right width. Return where the next record begins, and whether it needs more
@@ -217,9 +225,7 @@ impl CsvReader {
                 Step::Record(found) => {
                     let record = Record { start: at, end: found.end, line: self.line, row: self.next_row };
                     let width = batch.fields.spans.len() - spans;
-                    if found.end - at > self.limits.record_bytes {
-                        self.check_length(found.end - at)?;
-                    }
+                    self.check_length(found.end - at)?;
                     if width == self.places.width && !found.is_open {
                         batch.records.push(record);
                     } else {
@@ -234,6 +240,7 @@ impl CsvReader {
                     at = found.next;
                 }
                 Step::Blank { next } => {
+                    self.check_length(next - at)?;
                     self.line += 1;
                     at = next;
                 }

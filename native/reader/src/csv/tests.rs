@@ -290,4 +290,28 @@ proptest! {
             (small, big) => prop_assert!(false, "{:?} {:?}", small, big),
         }
     }
+
+    #[test]
+    fn the_length_of_a_record_alone_decides_whether_it_is_too_long(
+        parts in prop::collection::vec(token(), 0..40),
+        record_bytes in 1usize..30,
+        has_header: bool,
+    ) {
+        let data = parts.concat();
+        let read = |buffer_bytes| {
+            let matching = if has_header { Matching::Position } else { Matching::NoHeader };
+            let mut short = options(Dialect { comment: Some(b'b'), ..Dialect::default() }, matching, buffer_bytes);
+            short.limits.record_bytes = record_bytes;
+            let found = blocks(data.as_bytes(), &texts(2), short);
+            found.map(|found| found.len()).map_err(|error| error.to_string())
+        };
+        let whole = read(BIG);
+        for buffer_bytes in [4, 5, 7, 64] {
+            prop_assert_eq!(&read(buffer_bytes), &whole);
+        }
+        let longest = records(&data).iter().map(String::len).max().unwrap_or(0);
+        if whole.is_ok() && !data.contains('b') {
+            prop_assert!(longest <= record_bytes);
+        }
+    }
 }

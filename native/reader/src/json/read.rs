@@ -158,7 +158,9 @@ impl JsonReader {
         self.spare = batch;
         self.buffer.consume(consumed);
         if needs_more {
-            self.check_length(self.buffer.bytes().len())?;
+            // What ends the record is not counted, so that its length alone decides.
+            let end = self.options.line_end.as_ref().map_or(1, Vec::len);
+            self.check_length(self.buffer.bytes().len().saturating_sub(end))?;
             self.buffer.more()?;
         }
         Ok(())
@@ -192,9 +194,7 @@ impl JsonReader {
                 break;
             }
             let Some((end, next)) = self.line_at(at) else { return Ok((at, true)) };
-            if end - at > self.options.limits.record_bytes {
-                self.check_length(end - at)?;
-            }
+            self.check_length(end - at)?;
             let line = &data[at..end];
             if line.iter().any(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
                 let is_utf8 = checked.is_utf8(data, at, end);
@@ -274,26 +274,30 @@ impl JsonReader {
         while self.has_room(batch) {
             let data = self.buffer.bytes();
             let is_last = self.buffer.is_last();
+            let white = white_space(&data[at..], is_last);
+            self.line += lines(&data[at..at + white]);
+            at += white;
             let parser = Parser { data, allow: self.options.allow, max_depth: self.options.max_depth };
             let before = batch.tape.len();
             match step(&parser, at, is_last, self.in_array, &mut batch.tape) {
                 Ok(Found::Nothing) => {
+                    self.check_length(data.len() - at)?;
                     self.is_done = true;
                     return Ok((data.len(), false));
                 }
                 Ok(Found::Opened(after)) => {
+                    self.check_length(after - at)?;
                     self.line += lines(&data[at..after]);
                     (self.in_array, at) = (Inside::Start, after);
                 }
                 Ok(Found::Closed(after)) => {
+                    self.check_length(after - at)?;
                     self.line += lines(&data[at..after]);
                     (self.in_array, at) = (Inside::Nothing, after);
                 }
                 Ok(Found::Value(start, end)) => {
                     let line = self.line + lines(&data[at..start]);
-                    if end - start > self.options.limits.record_bytes {
-                        self.check_length(end - start)?;
-                    }
+                    self.check_length(end - at)?;
                     self.line += lines(&data[at..end]);
                     self.block_bytes += end - at;
                     if self.in_array != Inside::Nothing {
@@ -521,6 +525,13 @@ fn step(
     }
     let end = parser.value(start, is_last, tape)?;
     Ok(Found::Value(start, end))
+}
+
+/// Count the white space at the start of a text, without a carriage return whose line feed may still follow.
+fn white_space(text: &[u8], is_last: bool) -> usize {
+    let count = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
+    let may_go_on = count == text.len() && text.last() == Some(&b'\r') && !is_last;
+    count - usize::from(may_go_on)
 }
 
 /// Count the line ends in a text.

@@ -319,4 +319,26 @@ proptest! {
         };
         prop_assert_eq!(read(4), read(BIG));
     }
+
+    #[test]
+    fn the_length_of_a_record_alone_decides_whether_it_is_too_long(
+        parts in prop::collection::vec(token(), 0..30),
+        record_bytes in 1usize..40,
+        multi_line: bool,
+    ) {
+        let data = parts.concat();
+        let read = |buffer_bytes| {
+            let mut short = JsonOptions { multi_line, ..options(buffer_bytes) };
+            short.limits.record_bytes = record_bytes;
+            let found = blocks(data.as_bytes(), &schema(&[("v", nested())]), short);
+            found.map(|found| found.len()).map_err(|error| error.to_string())
+        };
+        let whole = read(BIG);
+        for buffer_bytes in [4, 5, 7, 64] {
+            prop_assert_eq!(&read(buffer_bytes), &whole);
+        }
+        if whole.is_ok() && !multi_line {
+            prop_assert!(lines(&data).iter().all(|line| line.len() <= record_bytes));
+        }
+    }
 }

@@ -5,6 +5,7 @@ INVARIANT: with FAILFAST, the error is the file's first reject by line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 FAILFAST = "FAILFAST"
 PERMISSIVE = "PERMISSIVE"
 _SHOWN = 500
+_NOT_TEXT = re.compile(r"not [\w-]+")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,14 @@ class Reject:
     hint: str | None = None
     header: str | None = None
     kind: str = UNREADABLE
+
+
+def is_not_text(reason: str) -> bool:
+    """Return whether a record was rejected for bytes that are not in its file's encoding, as in "not UTF-8".
+
+    The text of the reject shows such bytes as `\\xff`, so it is not the record.
+    """
+    return _NOT_TEXT.fullmatch(reason) is not None
 
 
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:

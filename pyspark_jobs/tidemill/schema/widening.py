@@ -54,7 +54,7 @@ def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: bool = F
 
 @dataclass(frozen=True)
 class _Rule:
-    """What is accepted: further fields; only changes after which equal values are equal."""
+    """Accept further fields; accept only changes after which equal values are equal."""
 
     grows: bool
     exact: bool

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tidemill.protocol.compatible import compare_operator
+from tidemill.protocol.compatible import accepted_changes, compare_operator
 
 
 def shop(folder: Path, schema: str, operator: Any) -> tm.Repository:
@@ -170,3 +170,122 @@ def test_check_names_a_type_that_was_not_recorded() -> None:
     (one,) = compare_operator("distinct", recorded, recorded | {"inputs": {"n": "bigint"}})
     assert (one.what, one.field, one.after, one.status) == ("input", "n", "bigint", "compatible")
     assert "did not record its type" in one.outcome
+
+
+class Seen(tm.StatefulProcessor):
+    """Has two variables, whose types a test chooses."""
+
+    def __init__(self, key: str, count: str) -> None:
+        self.key, self.count = key, count
+
+    def init(self, handle: Any) -> None:
+        self.seen = handle.getMapState("seen", f"v {self.key}", "hits int")
+        self.last = handle.getValueState("last", f"n {self.count}")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        for row in rows:
+            hits = self.seen.getValue((row.v,))[0] if self.seen.containsKey((row.v,)) else 0
+            self.seen.updateValue((row.v,), (hits + 1,))
+            self.last.update((str(hits) if self.count == "string" else hits,))
+        yield (key[0],)
+
+    def close(self) -> None:
+        pass
+
+
+def seen(key: str, count: str) -> Any:
+    processor = Seen(key, count)
+    return lambda rows: rows.groupBy("k").transformWithState(processor, "k string", "Append", "None", name="seen")
+
+
+def test_a_user_key_that_becomes_a_double_needs_a_function_for_its_variable(tmp_path: Path) -> None:
+    put(tmp_path, "1.csv", "a,0.1\na,0.5\n")
+    r = shop(tmp_path, "k string, v float", seen("float", "int"))
+    r.init()
+    r.run(engine="local")
+    doubled = shop(tmp_path, "k string, v double", seen("double", "string"))
+    key, last = (one for one in doubled.check().differences if one.status != "compatible")
+    assert (key.what, key.field, key.before, key.after) == ("sub_key", "v", "float", "double")
+    assert key.message.startswith(
+        "operator `seen` has user keys of the variable `seen` with schema `v float`, this code declares `v double` ("
+    )
+    assert (last.what, last.field, last.before, last.after) == ("state", "n", "int", "string")
+
+    def as_text(rows: pa.Table) -> pa.Table:
+        return rows.set_column(rows.schema.get_field_index("n"), "n", rows.column("n").cast("string"))
+
+    def rounded(rows: pa.Table) -> pa.Table:
+        values = [round(value, 6) for value in rows.column("v").to_pylist()]
+        return rows.set_column(rows.schema.get_field_index("v"), "v", pa.array(values, pa.float64()))
+
+    with pytest.raises(
+        tm.InvalidInput, match=r"the map `seen` has other columns now \(column `v` is float, now double"
+    ):
+        doubled.migrate({"seen": {"last": as_text}}, reason="amounts are doubles now")
+    doubled.migrate({"seen": {"last": as_text, "seen": rounded}}, reason="amounts are doubles now")
+    put(tmp_path, "2.csv", "a,0.1\n")
+    doubled.run(engine="local")
+    found = doubled.state("seen", variable="seen").to_pylist()
+    assert sorted((row["v"], row["hits"]) for row in found) == [(0.1, 2), (0.5, 1)]
+
+
+TIMED: dict[str, Any] = {
+    "window": lambda rows: rows.groupBy(tm.window("ts", "1 hour"), "k").agg(n=tm.count(), name="window"),
+    "sessions": lambda rows: rows.groupBy(tm.session_window("ts", "1 hour"), "k").agg(n=tm.count(), name="sessions"),
+    "key": lambda rows: rows.groupBy("ts", "k").agg(n=tm.count(), name="key"),
+    "first": lambda rows: rows.groupBy("ts", "k").dropDuplicates(name="first"),
+    "within": lambda rows: rows.groupBy("k").dropDuplicatesWithinWatermark(name="within"),
+}
+NTZ = ("timestamp", "timestamp_ntz")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "what"),
+    [
+        ("window", NTZ, "key"),
+        ("window", NTZ[::-1], "key"),
+        ("sessions", NTZ, "sub_key"),
+        ("sessions", NTZ[::-1], "sub_key"),
+        ("key", NTZ, "key"),
+        ("key", ("date", "timestamp"), "key"),
+        ("first", NTZ, "key"),
+        ("first", ("date", "timestamp"), "key"),
+        ("within", NTZ, None),
+        ("within", ("date", "timestamp"), None),
+        ("within", ("timestamp", "date"), None),
+    ],
+)
+def test_a_time_column_of_another_type_is_refused_if_state_has_its_times(
+    tmp_path: Path, name: str, change: tuple[str, str], what: str | None
+) -> None:
+    """`dropDuplicatesWithinWatermark` has only deadlines. They are instants, so they mean the same with any type."""
+
+    def timed(rows: Any) -> Any:
+        return TIMED[name](rows.withWatermark("ts", "1 hour"))
+
+    put(tmp_path, "1.csv", "a,2024-01-01\n")
+    r = shop(tmp_path, f"k string, ts {change[0]}", timed)
+    r.init()
+    r.run(engine="local")
+    changed = shop(tmp_path, f"k string, ts {change[1]}", timed)
+    found = [one for one in changed.check().differences if one.status != "compatible"]
+    put(tmp_path, "2.csv", "a,2024-01-01\nb,2024-01-01\nb,2024-02-01\n")
+    if what is None:
+        assert found == []
+        changed.run(engine="local")
+        assert changed.outputs(1, "within").column("k").to_pylist() == ["b"]
+        return
+    assert (found[0].what, found[0].before, found[0].after) == (what, *change)
+    with pytest.raises(tm.InvalidInput, match=f"operator `{name}` has {what} schema"):
+        changed.run(engine="local")
+
+
+def test_check_names_an_unknown_type_only_if_the_state_leaves_it_open() -> None:
+    rules = {"n": "sum(v)"}
+    recorded: dict[str, Any] = {"kind": "aggregate", "key": ["k"], "maps": {}, "output": "", "rules": rules}
+    assert compare_operator("sums", recorded, recorded | {"inputs": {"n": "bigint"}}) == []
+    (one,) = compare_operator("sums", recorded, recorded | {"inputs": {"n": "double"}})
+    assert (one.what, one.field, one.after, one.status) == ("input", "n", "double", "compatible")
+    assert accepted_changes({"sums": recorded}, {"sums": recorded | {"inputs": {"n": "double"}}}) == {
+        "sums": ["input of `n`: double, not recorded before"]
+    }

@@ -85,7 +85,4 @@ def kept_changes(before: pa.Schema, now: pa.Schema, *, grows: bool) -> list[Fiel
     >>> [(change.path, change.is_accepted) for change in kept_changes(a, b, grows=True)]
     [('n.x', True), ('n.y', False)]
     """
-    both = pa.schema([field for field in now if field.name in before.names])
-    new = pa.schema([field for field in now if field.name not in before.names])
-    changes = compare(before, both, grows=False, exact=True)
-    return [*changes, *compare(pa.schema([]), new, grows=grows)]
+    return compare(before, now, grows=grows, exact=True)

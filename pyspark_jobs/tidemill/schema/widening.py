@@ -42,8 +42,9 @@ class FieldChange:
 def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: bool = False) -> list[FieldChange]:
     """Return the differences between two schemas. With `grows`, new nullable fields are accepted.
 
-    Keys do not grow, because a further field changes their hashes. With `exact`, and always in keys of maps, a float
-    does not become a double, because 0.1 as float is 0.10000000149011612 as double.
+    Keys do not grow, because a further field changes their hashes. With `exact`, and always in keys of maps, equal
+    values must stay equal: a struct gets no further field, and a float does not become a double, because 0.1 as float
+    is 0.10000000149011612 as double.
 
     >>> old, new = pa.schema([("n", pa.int32())]), pa.schema([("n", pa.int64()), ("s", pa.string())])
     >>> [(change.path, change.is_accepted) for change in compare(old, new, grows=True)]
@@ -54,10 +55,15 @@ def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: bool = F
 
 @dataclass(frozen=True)
 class _Rule:
-    """Accept further fields; accept only changes after which equal values are equal."""
+    """Which changes are accepted: further fields of this schema or struct; only those that keep equal values equal."""
 
     grows: bool
     exact: bool
+
+    @property
+    def within(self) -> _Rule:
+        """The rule for fields of structs."""
+        return _Rule(self.grows and not self.exact, self.exact)
 
 
 _KEYS = _Rule(grows=False, exact=True)
@@ -92,7 +98,7 @@ def _fields(path: str, before: list[pa.Field], after: list[pa.Field], rule: _Rul
 
 
 def _field(path: str, before: pa.Field, after: pa.Field, rule: _Rule) -> Iterator[FieldChange]:
-    inner = list(_type(path, before.type, after.type, rule))
+    inner = list(_type(path, before.type, after.type, rule.within))
     if before.nullable and not after.nullable:
         yield FieldChange(path, _shown(before), _shown(after), False)
     elif not before.nullable and after.nullable and not inner:

@@ -51,6 +51,16 @@ REFUSED = [
 ]
 
 
+EXACT = [
+    ("a float", "a double"),
+    ("a array<float>", "a array<double>"),
+    ("a struct<x: int>", "a struct<x: int, y: int>"),
+    ("a array<struct<x: int>>", "a array<struct<x: int, y: int>>"),
+    ("a map<int, float>", "a map<int, double>"),
+]
+"""Accepted, unless equal values must stay equal."""
+
+
 def is_accepted(before: str, after: str, grows: bool) -> bool:
     changes = compare(to_arrow(before), to_arrow(after), grows=grows)
     assert changes
@@ -126,3 +136,21 @@ def test_a_wider_key_has_the_same_hash(before: str, after: str) -> None:
     wider = widened(batch, to_arrow(after))
     assert _native.key_hashes(batch) == _native.key_hashes(wider)
     assert _native.key_order(batch) == _native.key_order(wider)
+
+
+@pytest.mark.parametrize(("before", "after"), EXACT)
+def test_an_exact_comparison_keeps_equal_values_equal(before: str, after: str) -> None:
+    (change,) = compare(to_arrow(before), to_arrow(after), grows=True, exact=True)
+    assert not change.is_accepted and is_accepted(before, after, grows=True)
+
+
+@pytest.mark.parametrize(("before", "after"), [("a int", "a bigint"), ("a int", "a int, b float")])
+def test_an_exact_comparison_accepts_wider_integers_and_new_columns(before: str, after: str) -> None:
+    (change,) = compare(to_arrow(before), to_arrow(after), grows=True, exact=True)
+    assert change.is_accepted
+
+
+def test_keys_of_maps_are_exact_and_columns_called_key_are_not() -> None:
+    assert not is_accepted("a map<float, int>", "a map<double, int>", grows=True)
+    assert not is_accepted("a array<map<struct<x: float>, int>>", "a array<map<struct<x: double>, int>>", grows=True)
+    assert is_accepted("key float, s struct<key: float>", "key double, s struct<key: double>", grows=True)

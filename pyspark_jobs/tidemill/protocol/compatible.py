@@ -313,7 +313,7 @@ def changes_of(kind: str, part: str, before: str, now: str) -> list[FieldChange]
     old, new, grows = _columns(before), _columns(now), part == "value"
     if part != "value" or kind in PARTIAL_KINDS:
         return tied.kept_changes(old, new, grows=grows)
-    return compare(old, new, grows=grows)
+    return compare(old, new, grows=grows, exact="in keys of maps")
 
 
 def _columns(ddl: str) -> pa.Schema:

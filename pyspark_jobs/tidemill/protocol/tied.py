@@ -85,4 +85,4 @@ def kept_changes(before: pa.Schema, now: pa.Schema, *, grows: bool) -> list[Fiel
     >>> [(change.path, change.is_accepted) for change in kept_changes(a, b, grows=True)]
     [('n.x', True), ('n.y', False)]
     """
-    return compare(before, now, grows=grows, exact=True)
+    return compare(before, now, grows=grows, exact="everywhere")

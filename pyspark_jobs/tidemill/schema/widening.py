@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from .ddl import type_ddl
 
+Exact = Literal["nowhere", "in keys of maps", "everywhere"]
+"""Where equal values must stay equal."""
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
@@ -39,12 +42,13 @@ class FieldChange:
         return f"column `{self.path}` is {self.before}, now {self.after}"
 
 
-def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: bool = False) -> list[FieldChange]:
+def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: Exact = "nowhere") -> list[FieldChange]:
     """Return the differences between two schemas. With `grows`, new nullable fields are accepted.
 
-    Keys do not grow, because a further field changes their hashes. With `exact`, and always in keys of maps, equal
-    values must stay equal: a struct gets no further field, and a float does not become a double, because 0.1 as float
-    is 0.10000000149011612 as double.
+    Keys do not grow, because a further field changes their hashes. Where values are `exact`, equal ones must stay
+    equal: a struct gets no further field, and a float does not become a double, because 0.1 as float is
+    0.10000000149011612 as double. To read stored rows nothing needs to be exact, because earlier versions accepted such
+    changes.
 
     >>> old, new = pa.schema([("n", pa.int32())]), pa.schema([("n", pa.int64()), ("s", pa.string())])
     >>> [(change.path, change.is_accepted) for change in compare(old, new, grows=True)]
@@ -58,15 +62,17 @@ class _Rule:
     """Which changes are accepted: further fields of this schema or struct; only those that keep equal values equal."""
 
     grows: bool
-    exact: bool
+    exact: Exact
 
     @property
     def within(self) -> _Rule:
         """The rule for fields of structs."""
-        return _Rule(self.grows and not self.exact, self.exact)
+        return _Rule(self.grows and self.exact != "everywhere", self.exact)
 
-
-_KEYS = _Rule(grows=False, exact=True)
+    @property
+    def keys(self) -> _Rule:
+        """The rule for keys of maps."""
+        return _Rule(False, "nowhere" if self.exact == "nowhere" else "everywhere")
 
 
 def widened(columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -112,7 +118,7 @@ def _type(path: str, before: pa.DataType, after: pa.DataType, rule: _Rule) -> It
     elif pt.is_list(before) and pt.is_list(after):
         yield from _type(f"{path}.element", before.value_type, after.value_type, rule)
     elif pt.is_map(before) and pt.is_map(after):
-        yield from _type(f"{path}.key", before.key_type, after.key_type, _KEYS)
+        yield from _type(f"{path}.key", before.key_type, after.key_type, rule.keys)
         yield from _type(f"{path}.value", before.item_type, after.item_type, rule)
     elif before != after:
         yield FieldChange(path, type_ddl(before), type_ddl(after), _widens(before, after, rule))
@@ -123,7 +129,7 @@ def _widens(before: pa.DataType, after: pa.DataType, rule: _Rule) -> bool:
     if before in _INTEGERS and after in _INTEGERS:
         return _INTEGERS.index(before) < _INTEGERS.index(after)
     if before == pa.float32():
-        return bool(after == pa.float64()) and not rule.exact
+        return bool(after == pa.float64()) and rule.exact != "everywhere"
     if pt.is_decimal128(before) and pt.is_decimal128(after):
         return bool(before.scale == after.scale and before.precision < after.precision)
     return False

@@ -207,7 +207,7 @@ def test_a_user_key_that_becomes_a_double_needs_a_function_for_its_variable(tmp_
     key, last = (one for one in doubled.check().differences if one.status != "compatible")
     assert (key.what, key.field, key.before, key.after) == ("sub_key", "v", "float", "double")
     assert key.message.startswith(
-        "operator `seen` has user keys of the variable `seen` with schema `v float`, this code declares `v double` ("
+        "operator `seen` has for its variable `seen` the user key schema `v float`, this code declares `v double` ("
     )
     assert (last.what, last.field, last.before, last.after) == ("state", "n", "int", "string")
 

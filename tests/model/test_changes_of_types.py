@@ -6,6 +6,7 @@ judges each of them; another only those that it accepts, and these must equal th
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import uuid
@@ -185,6 +186,7 @@ def repository(folder: Path, kind: str, operators: Iterable[str], root: str) -> 
     return tm.open(p, root=root)
 
 
+@functools.cache
 def is_possible(name: str, kind: str) -> bool:
     """Whether an operator accepts a column of this type at all."""
     p = tm.Pipeline("possible")

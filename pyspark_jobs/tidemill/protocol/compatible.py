@@ -271,7 +271,7 @@ def _part(
             yield Difference(name, what, change.path, change.before, change.after, ACCEPTED, _accepted(change))
         return
     detail = difference(to_arrow(before), to_arrow(now)) if before and now else None
-    message = f"operator `{name}` has {_named(map_name, part)} `{before}`, this code declares `{now}`" + (
+    message = f"operator `{name}` has {_named(map_name, part)} schema `{before}`, this code declares `{now}`" + (
         f" ({detail})" if detail else ""
     )
     for change in changes or [FieldChange("", before, now, False)]:
@@ -282,10 +282,10 @@ def _part(
 
 
 def _named(map_name: str, part: str) -> str:
-    """Return what columns of a map are to a user: the user keys of a variable, or a part of the state."""
+    """Return whose schema it is in a message: the user keys of a variable, or a part of the state."""
     if part == "sub_key" and _is_variable(map_name):
-        return f"user keys of the variable `{names.variable_name(map_name)}` with schema"
-    return f"{'state' if part == 'value' else part} schema"
+        return f"for its variable `{names.variable_name(map_name)}` the user key"
+    return "state" if part == "value" else part
 
 
 def _inputs(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_state: bool) -> Iterator[Difference]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import QuarantineFile
-from ..schema import empty_table, records_batch, string_array
+from ..schema import empty_table, int64_array, string_array
 from ..state.versions import fetch
 from ..store import Store
 from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
@@ -51,19 +51,17 @@ def is_not_text(reason: str) -> bool:
 
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     """Return rejects as rows of `REJECT_SCHEMA`."""
-    records = [
-        {
-            "source": source,
-            "file": file,
-            "line": one.line,
-            "column": one.column,
-            "reason": one.reason,
-            "text": one.text,
-            "kind": one.kind,
-        }
-        for one in rejects
-    ]
-    table = pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
+    known = {
+        "source": pa.repeat(source, len(rejects)),
+        "file": pa.repeat(file, len(rejects)),
+        "line": int64_array([one.line for one in rejects]),
+        "column": string_array([one.column for one in rejects]),
+        "reason": string_array([one.reason for one in rejects]),
+        "text": string_array([one.text for one in rejects]),
+        "kind": string_array([one.kind for one in rejects]),
+    }
+    nulls = {field.name: pa.nulls(len(rejects), field.type) for field in REJECT_SCHEMA}
+    table = pa.Table.from_pydict(nulls | known, schema=REJECT_SCHEMA)
     if all(one.header is None for one in rejects):
         return table
     return table.append_column(HEADER, string_array([one.header for one in rejects]))

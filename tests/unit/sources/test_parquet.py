@@ -246,7 +246,7 @@ def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monke
     damaged = DamagedLater(path, start_of(path, row_group=3))
     real = parquet._open
 
-    def opened(_: object) -> object:
+    def opened(_: object, __: str) -> object:
         damaged.opened += 1
         return real(damaged)
 

@@ -16,7 +16,7 @@ use parquet::file::reader::ChunkReader;
 use parquet::schema::types::Type;
 
 use super::convert::columns;
-use super::fit::{Chosen, choose, type_name};
+use super::fit::{Chosen, IN_DAYS, choose, type_name};
 use super::old_calendar::OldCalendar;
 use crate::csv::Missing;
 use crate::error::{External, ReadError, Result, Unreadable};
@@ -33,11 +33,11 @@ pub struct ParquetFile<R> {
 }
 
 impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
-    /// Open a file and read its footer.
-    pub fn open(reader: R) -> Result<Self> {
+    /// Open a file and read its footer. Times that Spark 2 wrote were written in `time_zone`.
+    pub fn open(reader: R, time_zone: &str) -> Result<Self> {
         let metadata = guarded(|| load(&reader))?;
         let pairs = metadata.metadata().file_metadata().key_value_metadata();
-        let calendar = OldCalendar::of(pairs.map_or(&[], Vec::as_slice));
+        let calendar = OldCalendar::of(pairs.map_or(&[], Vec::as_slice), time_zone);
         Ok(Self { reader, metadata, calendar })
     }
 
@@ -150,7 +150,7 @@ fn in_micros(field: &Arc<Field>, wide: &[bool], leaf: &mut usize) -> Arc<Field> 
         other => {
             *leaf += 1;
             let is_wide = wide.get(*leaf - 1).copied().unwrap_or(false);
-            if is_wide { DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())) } else { other.clone() }
+            if is_wide { DataType::Timestamp(TimeUnit::Microsecond, Some(IN_DAYS.into())) } else { other.clone() }
         }
     };
     Arc::new(field.as_ref().clone().with_data_type(kind))

@@ -7,6 +7,7 @@ mod convert;
 mod file;
 mod fit;
 mod old_calendar;
+mod old_zone;
 #[cfg(test)]
 mod tests;
 

@@ -283,3 +283,16 @@ def test_a_schema_is_required() -> None:
     with pytest.raises(InvalidInput) as caught:
         Files("somewhere")
     assert caught.value.first_line == "tm.Files('somewhere', format='parquet') has no schema"
+
+
+@pytest.mark.parametrize("claimed", [999, 1001])
+def test_a_file_that_claims_other_rows_than_it_has_is_an_error(tmp_path: Path, claimed: int) -> None:
+    pq.write_table(pa.table({"v": pa.array(range(1000), pa.int32())}), tmp_path / "a.parquet", store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    as_stored = (2 * 1000 & 0x7F | 0x80, 2 * 1000 >> 7), (2 * claimed & 0x7F | 0x80, 2 * claimed >> 7)
+    footer = data[start:].replace(bytes(as_stored[0]), bytes(as_stored[1]))
+    assert footer != data[start:]
+    (tmp_path / "a.parquet").write_bytes(data[:start] + footer)
+    with pytest.raises(InvalidInput, match="its columns do not have as many rows as its row groups"):
+        blocks(Files(tmp_path, schema="v int"))

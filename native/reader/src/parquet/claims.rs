@@ -124,3 +124,68 @@ fn varint(bytes: &mut &[u8]) -> Option<usize> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header of a dictionary page with its sizes, and a number of entries.
+    fn header(uncompressed: i64, compressed: i64, entries: i64) -> Vec<u8> {
+        let mut bytes = vec![0x15, 4];
+        for number in [uncompressed, compressed] {
+            bytes.push(0x15);
+            put(number, &mut bytes);
+        }
+        bytes.extend([0x4c, 0x15]);
+        put(entries, &mut bytes);
+        bytes.extend([0, 0]);
+        bytes
+    }
+
+    fn put(number: i64, bytes: &mut Vec<u8>) {
+        let mut rest = number as u64 * 2;
+        while rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+    }
+
+    #[test]
+    fn a_page_cannot_claim_far_more_than_its_bytes() {
+        for (uncompressed, compressed, entries) in [(64 << 20, 10, 0), (1 << 30, 11 << 20, 9), (8, 8, 8)] {
+            assert_eq!(page(&header(uncompressed, compressed, entries)), Ok(None));
+        }
+        let found = page(&header(2_147_483_647, 1000, 0));
+        let expected = "a page claims 2147483647 bytes, more than its 1000 compressed bytes can hold";
+        assert_eq!(found, Ok(Some(expected.into())));
+        let found = page(&header(100, 100, 1 << 30));
+        assert_eq!(found, Ok(Some("a dictionary of 100 bytes claims 1073741824 values".into())));
+        let whole = header(8, 8, 8);
+        assert_eq!(page(&whole[..whole.len() - 1]), Err(()));
+    }
+
+    #[test]
+    fn a_schema_has_as_many_types_as_it_claims() {
+        assert_eq!(schema(&[2, 0, 1, 0]), None);
+        let found = schema(&[2_147_483_647, 0]);
+        assert_eq!(found.as_deref(), Some("a type claims 2147483647 fields, but the schema has 2 types"));
+        let found = schema(&[1; 100_000]);
+        assert_eq!(found.as_deref(), Some("its types are nested more than 64 deep"));
+        assert_eq!(schema(&[&[1; 64][..], &[0]].concat()), None);
+    }
+
+    #[test]
+    fn a_list_of_lengths_claims_at_most_the_values_of_its_page() {
+        // A block of 128 numbers in 4 parts: 3 numbers, first 5, least difference 0, each of the same length.
+        let short = [0x80, 0x01, 4, 3, 10, 0, 0, 0, 0, 0];
+        let two = Bytes::from([short, short].concat());
+        assert_eq!(lengths(&two, 2, 3), None);
+        assert_eq!(lengths(&two, 2, 2).as_deref(), Some("a page of 2 values claims 3 texts"));
+        let huge = Bytes::from_static(&[0x80, 0x01, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f, 0]);
+        assert_eq!(lengths(&huge, 1, 9).as_deref(), Some("a page of 9 values claims 2199023255551 texts"));
+        let second = Bytes::from([&short[..], &huge].concat());
+        assert_eq!(lengths(&second, 2, 9).as_deref(), Some("a page of 9 values claims 2199023255551 texts"));
+        assert!(lengths(&two.slice(..12), 2, 3).is_some());
+    }
+}

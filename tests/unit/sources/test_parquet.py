@@ -296,3 +296,18 @@ def test_a_file_that_claims_other_rows_than_it_has_is_an_error(tmp_path: Path, c
     (tmp_path / "a.parquet").write_bytes(data[:start] + footer)
     with pytest.raises(InvalidInput, match="its columns do not have as many rows as its row groups"):
         blocks(Files(tmp_path, schema="v int"))
+
+
+def test_a_page_that_claims_gigabytes_is_an_error(tmp_path: Path) -> None:
+    table = pa.table({"v": pa.array([7] * 1000, pa.int32())})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False, write_statistics=False, store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes()
+    assert data[4:7] == bytes([0x15, 0, 0x15])  # in Thrift: a data page, and then its size
+    after = 8 + next(i for i, byte in enumerate(data[7:]) if byte < 0x80)
+    column = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0).column(0)
+    assert column.data_page_offset == 4
+    claim = bytes([0xFE, 0xFF, 0xFF, 0xFF, 0x0F])  # 2**31 - 1
+    changed = data[:7] + claim + data[after:]
+    (tmp_path / "a.parquet").write_bytes(changed)
+    with pytest.raises(InvalidInput, match="Parquet file: a page of [0-9]+ bytes claims 2147483647 bytes"):
+        blocks(Files(tmp_path, schema="v int"))

@@ -67,9 +67,7 @@ pub(super) fn page(bytes: &[u8]) -> Result<Option<String>, ()> {
     });
     walked.ok_or(())?;
     if uncompressed > FREE_BYTES && uncompressed / MOST_RATIO > compressed {
-        return Ok(Some(format!(
-            "a page claims {uncompressed} bytes, more than its {compressed} compressed bytes can hold"
-        )));
+        return Ok(Some(format!("a page of {compressed} bytes claims {uncompressed} bytes")));
     }
     if entries > uncompressed.max(0) {
         return Ok(Some(format!("a dictionary of {uncompressed} bytes claims {entries} values")));
@@ -157,7 +155,7 @@ mod tests {
             assert_eq!(page(&header(uncompressed, compressed, entries)), Ok(None));
         }
         let found = page(&header(2_147_483_647, 1000, 0));
-        let expected = "a page claims 2147483647 bytes, more than its 1000 compressed bytes can hold";
+        let expected = "a page of 1000 bytes claims 2147483647 bytes";
         assert_eq!(found, Ok(Some(expected.into())));
         let found = page(&header(100, 100, 1 << 30));
         assert_eq!(found, Ok(Some("a dictionary of 100 bytes claims 1073741824 values".into())));

@@ -185,6 +185,11 @@ fn failed(error: ParquetError) -> ReadError {
 }
 
 fn invalid(why: &str) -> ReadError {
-    let why = why.trim_end_matches('.');
+    let mut why = why.trim_end_matches('.');
+    while let Some(rest) =
+        ["Parquet argument error: ", "Parquet error: "].iter().find_map(|name| why.strip_prefix(name))
+    {
+        why = rest;
+    }
     Unreadable::file(format!("not a valid Parquet file: {}", short(why.as_bytes()))).into()
 }

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use tidemill_reader::parquet::{Missing, ParquetFile};
 
 fuzz_target!(init: tidemill_fuzz::own_panics_abort(), |data: &[u8]| {
-    let Ok(file) = ParquetFile::open(Bytes::copy_from_slice(data)) else { return };
+    let Ok(file) = ParquetFile::open(Bytes::copy_from_slice(data), "UTC") else { return };
     let schema = Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("t", DataType::Utf8, true)]);
     let last = file.row_groups().len().max(1) - 1;
     let Ok(mut rows) = file.read(Arc::new(schema), Missing::Null, 0..=last, 100) else { return };

@@ -845,10 +845,11 @@ def charset(name: str) -> str | None:
 class ParquetFile:
     """A Parquet file that is open. Raises `Unreadable` for another file, and an `OSError` if it cannot be read.
 
-    `file` is a path, bytes, or an object with `size` and `read_at(start, length)`.
+    `file` is a path, bytes, or an object with `size` and `read_at(start, length)`. Times that Spark 2 wrote are in
+    the calendar of `time_zone`.
     """
 
-    def __new__(cls, file: Any) -> Self: ...
+    def __new__(cls, file: Any, time_zone: str = "UTC") -> Self: ...
     @property
     def row_groups(self) -> list[tuple[int, int]]:
         """The number of rows and of compressed bytes of each row group."""

@@ -9,6 +9,18 @@ GUESS = "a missing month or day would be a guess"
 REST = "what follows a date must be a time of day"
 WRAPS = "Spark reads 128 as -128"
 DAYS = "Spark reads a number in a string as days since 1970, or as a year"
+WIDER = "every value fits, but Spark has no conversion"
+NARROWER = "a value that is too large would become another one, as in Spark"
+UNSIGNED = "Spark reads unsigned numbers from 2^31 on as negative ones"
+NUMBER = "a date or a time is not a number; Spark reads what is stored, whatever its unit"
+UNSCALED = "Spark reads the digits without the decimal point"
+INSTANT = "an instant is not a local time; Spark reads both in UTC"
+NANOS = "Spark does not read nanoseconds"
+NOT_UTF8 = "text must be UTF-8; Spark returns the bytes"
+CODEC = "Spark has no Brotli codec"
+EXACT_NAME = "a name in the same case is preferred; Spark refuses both"
+NULLS = "a column without values fits every type that may be null"
+VARIANT = "a variant is stored as a struct, which can be read"
 
 _WHOLE = {"１": DIGITS}
 _DECIMAL = {"１": DIGITS, "1,000": COMMA, "1,234.5": COMMA}
@@ -55,4 +67,135 @@ CSV_FILES: dict[str, str] = {
 JSON_FILES: dict[str, str] = {
     "line-18": "Spark ignores what follows the object on a line",
     "line-33": "Spark ignores a second object on a line, so its row would be lost",
+}
+PARQUET_FILES: dict[str, str] = {
+    **dict.fromkeys(
+        [
+            "int8 as v decimal(3,0)",
+            "uint8 as v decimal(10,0)",
+            "uint8 as v decimal(20,0)",
+            "uint8 as v decimal(12,2)",
+            "uint16 as v decimal(10,0)",
+            "uint16 as v decimal(20,0)",
+            "uint16 as v decimal(12,2)",
+            "uint32 as v decimal(20,0)",
+            "float16 as v float",
+            "float16 as v double",
+        ],
+        WIDER,
+    ),
+    **dict.fromkeys(
+        [
+            "uint8 as v tinyint",
+            "int16 as v tinyint",
+            "uint16 as v tinyint",
+            "uint16 as v smallint",
+            "int32 as v tinyint",
+            "int32 as v smallint",
+            "int32-small as v tinyint",
+            "struct as v struct<name: string, age: tinyint>",
+        ],
+        NARROWER,
+    ),
+    **dict.fromkeys(
+        [
+            "uint32 as v double",
+        ],
+        UNSIGNED,
+    ),
+    **dict.fromkeys(
+        [
+            "int32-small as v date",
+            "date as v int",
+            "timestamp-ms as v bigint",
+            "timestamp-ntz-ms as v bigint",
+            "timestamp-us as v bigint",
+            "timestamp-ntz-us as v bigint",
+            "timestamp-ntz-ns as v bigint",
+            "timestamp-ns as v bigint",
+            "time-s as v int",
+            "time-ms as v int",
+            "time-us as v bigint",
+            "time-ns as v bigint",
+        ],
+        NUMBER,
+    ),
+    **dict.fromkeys(
+        [
+            "decimal-1-0-int as v int",
+            "decimal-1-0-int as v bigint",
+            "decimal-1-0-int as v double",
+            "decimal-4-4-int as v int",
+            "decimal-4-4-int as v bigint",
+            "decimal-4-4-int as v double",
+            "decimal-9-2-int as v int",
+            "decimal-9-2-int as v bigint",
+            "decimal-9-2-int as v double",
+            "decimal-10-2-int as v bigint",
+            "decimal-18-3-int as v bigint",
+        ],
+        UNSCALED,
+    ),
+    **dict.fromkeys(
+        [
+            "timestamp-ms as v timestamp_ntz",
+            "timestamp-ntz-ms as v timestamp",
+            "timestamp-us as v timestamp_ntz",
+            "timestamp-ntz-us as v timestamp",
+            "seconds as v timestamp_ntz",
+            "spark-timestamp-micros-corrected as v timestamp_ntz",
+            "spark-timestamp-millis-corrected as v timestamp_ntz",
+            "spark-timestamp-micros-legacy as v timestamp_ntz",
+            "spark-timestamp-millis-legacy as v timestamp_ntz",
+            "spark-timestamp_ntz-micros-corrected as v timestamp",
+            "spark-timestamp_ntz-micros-legacy as v timestamp",
+        ],
+        INSTANT,
+    ),
+    **dict.fromkeys(
+        [
+            "timestamp-ntz-ns as v timestamp_ntz",
+            "timestamp-ns as v timestamp",
+        ],
+        NANOS,
+    ),
+    **dict.fromkeys(
+        [
+            "binary-not-utf8 as v string",
+        ],
+        NOT_UTF8,
+    ),
+    **dict.fromkeys(
+        [
+            "brotli-v1 as i int, l bigint, d double, t string, b boolean",
+            "brotli-v2 as i int, l bigint, d double, t string, b boolean",
+        ],
+        CODEC,
+    ),
+    **dict.fromkeys(
+        [
+            "clashing-cases as a int",
+            "clashing-cases as A int",
+        ],
+        EXACT_NAME,
+    ),
+    **dict.fromkeys(
+        [
+            "null-type as v string, a int",
+            "null-type as v timestamp",
+            "null-type as v array<int>",
+            "null-type as v struct<x: int>",
+            "list-of-null as v array<string>",
+            "struct-with-null-field as v struct<x: string, y: int>",
+            "spark-void as a int, v string",
+            "spark-void as v int",
+        ],
+        NULLS,
+    ),
+    **dict.fromkeys(
+        [
+            "spark-variant as v struct<value: binary, metadata: binary>",
+        ],
+        VARIANT,
+    ),
 }

@@ -1,6 +1,6 @@
 """Record what real Spark reads: `python -m tests.reading.make`. It takes two minutes and rewrites both recordings.
 
-The recordings are the oracle: they are made once, and again only if an input is added.
+Parquet has `make_parquet`. The recordings are the oracle: they are made once, and again only if an input is added.
 """
 
 from __future__ import annotations

@@ -378,7 +378,7 @@ class Files:
         if self._text is not None:
             return self._text_blocks(split, content, columns, misfit, block_rows, context)
         reading = Reading(split.source, split.path, columns.schema, columns.finish)
-        return blocks(self._parquet(split, content, columns, misfit), block_rows, reading)
+        return blocks(self._parquet(split, content, columns, misfit, context.time_zone), block_rows, reading)
 
     def _count(self, content: Content, context: ReadContext) -> int | None:
         """Return how many rows a bad file has, or None if it does not say."""
@@ -409,8 +409,10 @@ class Files:
         except _native.Unreadable as error:
             raise Unreadable(*error.args) from error
 
-    def _parquet(self, split: Split, content: Content, columns: FileColumns, misfit: str | None) -> Iterator[pa.Table]:
-        wanted = ParquetColumns(columns.in_file, columns.asked, self._missing, self._extra)
+    def _parquet(
+        self, split: Split, content: Content, columns: FileColumns, misfit: str | None, time_zone: str
+    ) -> Iterator[pa.Table]:
+        wanted = ParquetColumns(columns.in_file, columns.asked, self._missing, self._extra, time_zone)
         with content.reading():
             yield from read_parquet(content.ranges, wanted, split, None if misfit is None else (misfit, None))
 

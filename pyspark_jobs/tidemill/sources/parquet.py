@@ -32,6 +32,8 @@ class ParquetColumns:
     asked: pa.Schema
     missing: str = "fail"
     extra: str = "ignore"
+    time_zone: str = "UTC"
+    """Of times that Spark 2 wrote, because their files do not name a zone."""
 
 
 def read_parquet(
@@ -41,7 +43,7 @@ def read_parquet(
 
     `given` is a path, bytes, or an object with ranged reads. `misfit` is why the file does not fit, and advice or None.
     """
-    file = _open(given)
+    file = _open(given, columns.time_zone)
     found = misfit or _misfit(file, columns)
     if found is not None:
         raise Unreadable(found[0], hint=found[1])
@@ -56,9 +58,9 @@ def rows_of(given: Any) -> int | None:
         return None
 
 
-def _open(given: Any) -> _native.ParquetFile:
+def _open(given: Any, time_zone: str = "UTC") -> _native.ParquetFile:
     try:
-        return _native.ParquetFile(given)
+        return _native.ParquetFile(given, time_zone)
     except _native.Unreadable as error:
         raise Unreadable(error.args[0], hint=error.args[2]) from error
 

@@ -246,7 +246,7 @@ def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monke
     damaged = DamagedLater(path, start_of(path, row_group=3))
     real = parquet._open
 
-    def opened(_: object) -> object:
+    def opened(_: object, __: str) -> object:
         damaged.opened += 1
         return real(damaged)
 
@@ -283,3 +283,31 @@ def test_a_schema_is_required() -> None:
     with pytest.raises(InvalidInput) as caught:
         Files("somewhere")
     assert caught.value.first_line == "tm.Files('somewhere', format='parquet') has no schema"
+
+
+@pytest.mark.parametrize("claimed", [999, 1001])
+def test_a_file_that_claims_other_rows_than_it_has_is_an_error(tmp_path: Path, claimed: int) -> None:
+    pq.write_table(pa.table({"v": pa.array(range(1000), pa.int32())}), tmp_path / "a.parquet", store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    as_stored = (2 * 1000 & 0x7F | 0x80, 2 * 1000 >> 7), (2 * claimed & 0x7F | 0x80, 2 * claimed >> 7)
+    footer = data[start:].replace(bytes(as_stored[0]), bytes(as_stored[1]))
+    assert footer != data[start:]
+    (tmp_path / "a.parquet").write_bytes(data[:start] + footer)
+    with pytest.raises(InvalidInput, match="its columns do not have as many rows as its row groups"):
+        blocks(Files(tmp_path, schema="v int"))
+
+
+def test_a_page_that_claims_gigabytes_is_an_error(tmp_path: Path) -> None:
+    table = pa.table({"v": pa.array([7] * 1000, pa.int32())})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False, write_statistics=False, store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes()
+    assert data[4:7] == bytes([0x15, 0, 0x15])  # in Thrift: a data page, and then its size
+    after = 8 + next(i for i, byte in enumerate(data[7:]) if byte < 0x80)
+    column = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0).column(0)
+    assert column.data_page_offset == 4
+    claim = bytes([0xFE, 0xFF, 0xFF, 0xFF, 0x0F])  # 2**31 - 1
+    changed = data[:7] + claim + data[after:]
+    (tmp_path / "a.parquet").write_bytes(changed)
+    with pytest.raises(InvalidInput, match="Parquet file: a page of [0-9]+ bytes claims 2147483647 bytes"):
+        blocks(Files(tmp_path, schema="v int"))

@@ -20,10 +20,11 @@ pub(crate) struct PyParquetFile {
 #[pymethods]
 impl PyParquetFile {
     #[new]
-    fn new(file: &Bound<'_, PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (file, time_zone = "UTC"))]
+    fn new(file: &Bound<'_, PyAny>, time_zone: &str) -> PyResult<Self> {
         let py = file.py();
         let ranges = Ranges::open(file)?;
-        let opened = py.detach(|| ParquetFile::open(ranges.clone()));
+        let opened = py.detach(|| ParquetFile::open(ranges.clone(), time_zone));
         let file = opened.map_err(|error| raised(py, ranges.cause(error)))?;
         Ok(Self { file, ranges })
     }

@@ -11,7 +11,7 @@ mod pages;
 mod read;
 #[cfg(test)]
 mod tests;
-mod thrift;
+pub mod thrift;
 mod write;
 
 pub use read::read;

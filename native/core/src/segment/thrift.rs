@@ -5,34 +5,38 @@ const DEPTH: usize = 16;
 
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
-/// Thrift's codes of value types.
-pub(super) const I32: u8 = 5;
-pub(super) const STRUCT: u8 = 12;
+/// Thrift's code of integers of 32 bits.
+pub const I32: u8 = 5;
+const LIST: u8 = 9;
+/// Thrift's code of structs.
+pub const STRUCT: u8 = 12;
 
-/// A field of a struct, or of a struct nested directly in it.
+/// A field of a struct, or of a struct nested directly in it or in a list in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ThriftField {
-    /// Its number; fields of the struct in field `n` have `n` times 100 added.
-    pub(super) path: usize,
-    pub(super) kind: u8,
+pub struct ThriftField {
+    /// Its number; fields of the struct in field `n` have `n` times 100 added, and `n` times 100
+    /// itself is the beginning of a struct in a list.
+    pub path: usize,
+    /// Thrift's code of its type.
+    pub kind: u8,
     /// The value of an integer or boolean; 0 for any other type.
-    pub(super) number: i64,
+    pub number: i64,
 }
 
 impl ThriftField {
     /// Whether it is a boolean. Thrift stores the value of a boolean in the type code.
-    pub(super) fn is_boolean(&self) -> bool {
+    pub fn is_boolean(&self) -> bool {
         matches!(self.kind, TRUE | FALSE)
     }
 }
 
 /// The bytes that have not been read yet.
-pub(super) struct Thrift<'a>(pub(super) &'a [u8]);
+pub struct Thrift<'a>(pub &'a [u8]);
 
 impl Thrift<'_> {
-    /// Read one struct, and call `visit` with its fields and those of structs nested directly in it. `None` if the
+    /// Read one struct, and call `visit` with its fields and those of structs nested directly in it or in a list. `None` if the
     /// bytes are not a valid struct, or claim to hold more than there are bytes.
-    pub(super) fn fields(&mut self, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
+    pub fn fields(&mut self, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
         self.fields_within(Some(0), DEPTH, visit)
     }
 
@@ -46,7 +50,7 @@ impl Thrift<'_> {
                 return Some(());
             }
             id = if step == 0 { i16::try_from(self.zigzag()?).ok()? } else { id.checked_add(i16::from(step))? };
-            let inner = usize::try_from(id).ok().filter(|&id| id < 100);
+            let inner = usize::try_from(id).ok().filter(|id| (1..100).contains(id));
             let path = outer.zip(inner).map(|(outer, inner)| outer + inner);
             let deeper = path.filter(|_| outer == Some(0)).map(|path| path * 100);
             let number = match kind {
@@ -55,12 +59,39 @@ impl Thrift<'_> {
                     self.fields_within(deeper, depth, visit)?;
                     0
                 }
+                LIST if deeper.is_some() => {
+                    self.list_within(deeper, depth, visit)?;
+                    0
+                }
                 _ => self.value(kind, depth)?,
             };
             if let Some(path) = path {
                 visit(ThriftField { path, kind, number });
             }
         }
+    }
+
+    /// Read a list. Each struct in it is visited: first its prefix as a path, then its fields.
+    fn list_within(&mut self, outer: Option<usize>, depth: usize, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
+        let (kind, length) = self.list()?;
+        let depth = depth.checked_sub(1)?;
+        if kind != STRUCT {
+            return self.values(&[kind], length, depth);
+        }
+        for _ in 0..length {
+            if let Some(path) = outer {
+                visit(ThriftField { path, kind, number: 0 });
+            }
+            self.fields_within(outer, depth, visit)?;
+        }
+        Some(())
+    }
+
+    /// Read the kind of the values of a list, and how many it claims to have.
+    fn list(&mut self) -> Option<(u8, u64)> {
+        let head = self.byte()?;
+        let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+        Some((head & 0x0f, length))
     }
 
     /// Read a value of `kind` other than a boolean field.
@@ -73,10 +104,9 @@ impl Thrift<'_> {
                 let length = self.varint()?;
                 self.skip(length)?;
             }
-            9 | 10 => {
-                let head = self.byte()?;
-                let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                self.values(&[head & 0x0f], length, depth.checked_sub(1)?)?;
+            LIST | 10 => {
+                let (kind, length) = self.list()?;
+                self.values(&[kind], length, depth.checked_sub(1)?)?;
             }
             11 => {
                 let length = self.varint()?;

@@ -16,8 +16,8 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
 
-use super::fit::{Chosen, named, type_name};
-use super::old_calendar::OldCalendar;
+use super::fit::{Chosen, is_in_days, named, type_name};
+use super::old_calendar::{OldCalendar, Stored};
 use crate::error::{ReadError, Result, Unreadable};
 use crate::text::column::internal;
 
@@ -104,9 +104,12 @@ fn leaf(array: &ArrayRef, field: &Field, calendar: &OldCalendar) -> Result<Array
             let days = array.as_primitive::<Date32Type>();
             Arc::new(days.unary::<_, TimestampMicrosecondType>(|days| i64::from(calendar.days(days)) * DAY_US))
         }
-        (T::Timestamp(unit, _), T::Timestamp(_, zone)) => {
-            let micros = micros(array, *unit)?;
-            let micros = calendar.micros(micros, zone.is_some())?;
+        (T::Timestamp(unit, from), T::Timestamp(_, zone)) => {
+            let mut micros = micros(array, *unit)?;
+            if zone.is_some() {
+                let stored = if is_in_days(from.as_deref()) { Stored::InDays } else { Stored::InUnits };
+                micros = calendar.micros(micros, stored);
+            }
             Arc::new(micros.with_timezone_opt(zone.clone()))
         }
         (T::Decimal128(precision, scale), T::Decimal128(wanted, to)) => {

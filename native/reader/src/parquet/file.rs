@@ -6,24 +6,23 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowGroups};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::ChunkReader;
-use parquet::schema::types::Type;
 
+use super::claims;
 use super::convert::columns;
-use super::fit::{Chosen, choose, type_name};
+use super::fit::{Chosen, IN_DAYS, choose, type_name};
 use super::old_calendar::OldCalendar;
+use super::pages::{Bounded, Groups};
 use crate::csv::Missing;
 use crate::error::{External, ReadError, Result, Unreadable};
 use crate::shown::short;
 
 /// Types that are nested deeper are refused before any recursion.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// A Parquet file that is open.
 pub struct ParquetFile<R> {
@@ -33,11 +32,11 @@ pub struct ParquetFile<R> {
 }
 
 impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
-    /// Open a file and read its footer.
-    pub fn open(reader: R) -> Result<Self> {
+    /// Open a file and read its footer. Times that Spark 2 wrote were written in `time_zone`.
+    pub fn open(reader: R, time_zone: &str) -> Result<Self> {
         let metadata = guarded(|| load(&reader))?;
         let pairs = metadata.metadata().file_metadata().key_value_metadata();
-        let calendar = OldCalendar::of(pairs.map_or(&[], Vec::as_slice));
+        let calendar = OldCalendar::of(pairs.map_or(&[], Vec::as_slice), time_zone);
         Ok(Self { reader, metadata, calendar })
     }
 
@@ -76,17 +75,16 @@ impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
         let groups: Vec<usize> = groups.filter(|group| *group < self.metadata.metadata().num_row_groups()).collect();
         let leaves = chosen.leaves.iter().copied();
         let mask = ProjectionMask::leaves(descriptor, leaves);
+        let reader = Arc::new(Bounded(self.reader.clone()));
+        let groups = Groups { reader, metadata: Arc::clone(self.metadata.metadata()), groups };
+        let left = groups.num_rows();
         let reader = guarded(|| {
-            let builder =
-                ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.clone(), self.metadata.clone());
-            builder
-                .with_projection(mask)
-                .with_row_groups(groups)
-                .with_batch_size(batch_rows.max(1))
-                .build()
-                .map_err(failed)
+            let fields = Some(self.metadata.schema().fields());
+            let levels = parquet_to_arrow_field_levels(descriptor, mask, fields).map_err(failed)?;
+            let batch_rows = batch_rows.clamp(1, left.max(1));
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, batch_rows, None).map_err(failed)
         })?;
-        Ok(Rows { reader, schema, chosen, calendar: self.calendar.clone(), is_done: false })
+        Ok(Rows { reader, schema, chosen, calendar: self.calendar.clone(), left, is_done: false })
     }
 }
 
@@ -96,6 +94,8 @@ pub struct Rows {
     schema: SchemaRef,
     chosen: Chosen,
     calendar: OldCalendar,
+    /// The rows that the footer claims and that were not read yet.
+    left: usize,
     is_done: bool,
 }
 
@@ -112,19 +112,26 @@ impl Rows {
             Some(Err(error)) => Err(failed(ParquetError::from(error))),
         });
         self.is_done = !matches!(read, Ok(Some(_)));
-        let Some(batch) = read? else { return Ok(None) };
+        let batch = read?;
+        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+        if rows > self.left || (batch.is_none() && self.left > 0) {
+            self.is_done = true;
+            return Err(invalid("its columns do not have as many rows as its row groups"));
+        }
+        self.left -= rows;
+        let Some(batch) = batch else { return Ok(None) };
         columns(&batch, &self.schema, &self.chosen, &self.calendar).map(Some)
     }
 }
 
 /// Read the footer. Times in 96 bits are read as microseconds, which have room for all years.
 fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
+    if let Some(why) = claims::footer(reader).map_err(failed)? {
+        return Err(invalid(&why));
+    }
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let found = ArrowReaderMetadata::load(reader, options).map_err(failed)?;
     let descriptor = found.metadata().file_metadata().schema_descr();
-    if is_too_deep(descriptor.root_schema(), MAX_DEPTH) {
-        return Err(Unreadable::file(format!("its types are nested more than {MAX_DEPTH} deep")).into());
-    }
     let wide: Vec<bool> =
         descriptor.columns().iter().map(|column| column.physical_type() == PhysicalType::INT96).collect();
     if !wide.contains(&true) {
@@ -137,10 +144,6 @@ fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(failed)
 }
 
-fn is_too_deep(kind: &Type, left: usize) -> bool {
-    kind.is_group() && (left == 0 || kind.get_fields().iter().any(|field| is_too_deep(field, left - 1)))
-}
-
 /// Return a field whose times in 96 bits are timestamps in µs. `leaf` is the number of leaf columns before it.
 fn in_micros(field: &Arc<Field>, wide: &[bool], leaf: &mut usize) -> Arc<Field> {
     let kind = match field.data_type() {
@@ -150,7 +153,7 @@ fn in_micros(field: &Arc<Field>, wide: &[bool], leaf: &mut usize) -> Arc<Field> 
         other => {
             *leaf += 1;
             let is_wide = wide.get(*leaf - 1).copied().unwrap_or(false);
-            if is_wide { DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())) } else { other.clone() }
+            if is_wide { DataType::Timestamp(TimeUnit::Microsecond, Some(IN_DAYS.into())) } else { other.clone() }
         }
     };
     Arc::new(field.as_ref().clone().with_data_type(kind))
@@ -182,6 +185,11 @@ fn failed(error: ParquetError) -> ReadError {
 }
 
 fn invalid(why: &str) -> ReadError {
-    let why = why.trim_end_matches('.');
+    let mut why = why.trim_end_matches('.');
+    while let Some(rest) =
+        ["Parquet argument error: ", "Parquet error: "].iter().find_map(|name| why.strip_prefix(name))
+    {
+        why = rest;
+    }
     Unreadable::file(format!("not a valid Parquet file: {}", short(why.as_bytes()))).into()
 }

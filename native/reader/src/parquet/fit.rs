@@ -19,6 +19,14 @@ pub(super) struct Chosen {
     pub(super) names: Vec<Option<String>>,
 }
 
+/// The zone that marks times in 96 bits, because Arrow has no type for them. It is UTC, as is that of other instants.
+pub(super) const IN_DAYS: &str = "+00:00";
+
+/// Whether times with this zone are stored in 96 bits: as a day and nanoseconds.
+pub(super) fn is_in_days(zone: Option<&str>) -> bool {
+    zone == Some(IN_DAYS)
+}
+
 /// Choose the columns of a schema in a file.
 pub(super) fn choose(file: &Schema, schema: &Schema, missing: Missing) -> Result<Chosen, Unreadable> {
     let mut chosen = Chosen::default();
@@ -117,8 +125,18 @@ fn differs(found: &Field, wanted: &Field) -> String {
 /// Whether each value of a leaf type is a value of another one.
 fn fits(found: &DataType, wanted: &DataType) -> bool {
     match canonical(found) {
-        Some(kind) => kind == *wanted || widens(&kind, wanted) || is_text(found, wanted),
+        Some(kind) => kind == *wanted || widens(&kind, wanted) || is_text(found, wanted) || has_room(found, wanted),
         None => false,
+    }
+}
+
+/// Whether a type has room for one whose next larger type in Spark is too large, or whose meaning is open.
+fn has_room(found: &DataType, wanted: &DataType) -> bool {
+    match (found, wanted) {
+        (DataType::UInt32, DataType::Float64) => true,
+        // Nothing says whether times in 96 bits are instants. Spark reads them as either.
+        (DataType::Timestamp(_, zone), DataType::Timestamp(_, None)) => is_in_days(zone.as_deref()),
+        _ => false,
     }
 }
 

@@ -1,77 +1,82 @@
 //! Dates and times that Spark before 3.0 wrote, or a later Spark in legacy mode: in the calendar that has Julian days
 //! before 1582-10-15.
 //!
-//! A file says so in its footer. Days are exactly those that Spark reads. Times before 1900 depend on tables of each time
-//! zone and are refused. INVARIANT: a value is rebased as Spark does it, or the file is refused; none is shifted.
+//! A file says so in its footer. INVARIANT: a value becomes exactly the value that Spark reads.
 
 use arrow_array::PrimitiveArray;
 use arrow_array::types::TimestampMicrosecondType;
 use parquet::file::metadata::KeyValue;
 
-use crate::error::{Result, Unreadable};
+use super::old_zone::OldZone;
 
 /// 1582-10-15 in days since 1970: days are equal in both calendars from here on.
 const GREGORIAN: i32 = -141_427;
-/// 1900-01-01T00:00:00Z in µs: zones had their own mean times before.
-const MEAN_TIMES_US: i64 = -2_208_988_800_000_000;
-/// The day before which the time zone of a reader decides: a day more than the greatest offset.
-const DAY_US: i64 = 86_400_000_000;
 
-/// Which values of a file are in the old calendar.
+/// The two ways in which a file stores times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// 64 bits with a unit.
+    InUnits,
+    /// 96 bits: a day and nanoseconds.
+    InDays,
+}
+
+/// Which values of a file are in the old calendar, and the time zone that they were written in.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OldCalendar {
-    dates: bool,
-    times: bool,
+    has_dates: bool,
+    units: Option<OldZone>,
+    days: Option<OldZone>,
 }
 
 impl OldCalendar {
-    /// Return what the footer of a file says.
-    pub(super) fn of(pairs: &[KeyValue]) -> Self {
-        let has = |key: &str| pairs.iter().any(|pair| pair.key == key);
-        let version = pairs.iter().find(|pair| pair.key == "org.apache.spark.version");
-        let version = version.and_then(|pair| pair.value.as_deref()).map(numbers);
-        let older = |than: (u32, u32)| version.is_some_and(|found| found < than);
-        Self {
-            dates: has("org.apache.spark.legacyDateTime") || older((3, 0)),
-            times: has("org.apache.spark.legacyDateTime") || has("org.apache.spark.legacyINT96") || older((3, 1)),
+    /// Return what the footer of a file says. Files of Spark 2 name no time zone; they were written in `time_zone`.
+    pub(super) fn of(pairs: &[KeyValue], time_zone: &str) -> Self {
+        let value = |name: &str| {
+            let found = pairs.iter().find(|pair| pair.key.strip_prefix("org.apache.spark.") == Some(name));
+            found.map(|pair| pair.value.as_deref().unwrap_or_default())
+        };
+        // Spark compares versions as texts, and looks for the other marks only in files that have a version.
+        let Some(version) = value("version") else { return Self::default() };
+        let has_dates = version < "3.0.0" || value("legacyDateTime").is_some();
+        let has_days = version < "3.1.0" || value("legacyINT96").is_some();
+        if !has_dates && !has_days {
+            return Self::default();
         }
+        let zone = OldZone::of(value("timeZone").unwrap_or(time_zone));
+        Self { has_dates, units: has_dates.then(|| zone.clone()), days: has_days.then_some(zone) }
     }
 
     pub(super) fn has_old_dates(&self) -> bool {
-        self.dates
+        self.has_dates
     }
 
     /// Return a day in today's calendar.
     pub(super) fn days(&self, days: i32) -> i32 {
-        if self.dates { julian_to_gregorian_days(days) } else { days }
+        if self.has_dates { julian_to_gregorian_days(days) } else { days }
     }
 
-    /// Return times in today's calendar. `is_instant`: not local times, which Spark never writes in the old one.
+    /// Return instants in today's calendar. Spark never writes local times in the old one.
     pub(super) fn micros(
         &self,
         given: PrimitiveArray<TimestampMicrosecondType>,
-        is_instant: bool,
-    ) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
-        let is_old = |micros: &i64| *micros < MEAN_TIMES_US + DAY_US;
-        if !self.times || !is_instant || !given.iter().flatten().any(|micros| is_old(&micros)) {
-            return Ok(given);
+        stored: Stored,
+    ) -> PrimitiveArray<TimestampMicrosecondType> {
+        let zone = match stored {
+            Stored::InUnits => &self.units,
+            Stored::InDays => &self.days,
+        };
+        match zone {
+            None => given,
+            Some(zone) => given.unary(|micros| zone.rebased(micros)),
         }
-        let what = "it has times before 1900 that Spark wrote in the calendar of Spark 2";
-        Err(Unreadable::file(what)
-            .with_hint("read and write the file with Spark 3 or newer, which writes today's calendar")
-            .into())
     }
-}
-
-fn numbers(version: &str) -> (u32, u32) {
-    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
 /// Return a day of the old calendar as the day with the same year, month and day of today's calendar.
 ///
 /// 29 February of a year that is no leap year today becomes 1 March, as in Spark (`rebaseJulianToGregorianDays`).
-fn julian_to_gregorian_days(days: i32) -> i32 {
+pub(super) fn julian_to_gregorian_days(days: i32) -> i32 {
     if days >= GREGORIAN {
         return days;
     }

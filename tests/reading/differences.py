@@ -8,6 +8,7 @@ YEARS = "years are 1 to 9999, in UTC"
 GUESS = "a missing month or day would be a guess"
 REST = "what follows a date must be a time of day"
 WRAPS = "Spark reads 128 as -128"
+OTHER = "a file without any column of the schema is another file"
 DAYS = "Spark reads a number in a string as days since 1970, or as a year"
 WIDER = "every value fits, but Spark has no conversion"
 NARROWER = "a value that is too large would become another one, as in Spark"
@@ -69,6 +70,7 @@ JSON_FILES: dict[str, str] = {
     "line-33": "Spark ignores a second object on a line, so its row would be lost",
 }
 PARQUET_FILES: dict[str, str] = {
+    **dict.fromkeys(["zero-rows as nope int", "columns as c int", "cases as a int", "clashing-cases as b int"], OTHER),
     **dict.fromkeys(
         [
             "int8 as v decimal(3,0)",

@@ -68,6 +68,10 @@ def _open(given: Any, time_zone: str = "UTC") -> _native.ParquetFile:
 def _misfit(file: _native.ParquetFile, columns: ParquetColumns) -> tuple[str, str | None] | None:
     """Return why the columns of the file are not those of the schema, and advice or None; None if they are."""
     misfit = file.misfit(columns.schema, columns.missing)
+    lower = {name.lower() for name, _ in file.columns}
+    if misfit is None and columns.schema.names and not any(name.lower() in lower for name in columns.schema.names):
+        found, expected = listed([name for name, _ in file.columns]), listed(columns.schema.names)
+        return f"the file has the columns {found}, expected {expected}", "is this another file?"
     if misfit is not None or columns.extra == "ignore":
         return misfit
     names = {name.lower() for name in columns.schema.names}

@@ -311,3 +311,24 @@ def test_a_page_that_claims_gigabytes_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(changed)
     with pytest.raises(InvalidInput, match="Parquet file: a page of [0-9]+ bytes claims 2147483647 bytes"):
         blocks(Files(tmp_path, schema="v int"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "array"),
+    [
+        ("a int not null", pa.array([1, None], pa.int32())),
+        ("a struct<x:int not null>", pa.array([{"x": 1}, {"x": None}], pa.struct([("x", pa.int32())]))),
+    ],
+)
+def test_a_null_where_none_is_allowed_makes_the_file_unreadable(tmp_path: Path, schema: str, array: pa.Array) -> None:
+    pq.write_table(pa.table({"a": array}), tmp_path / "a.parquet")
+    with pytest.raises(
+        InvalidInput, match="column `a`: found a null, expected a value, because it is declared not null"
+    ):
+        blocks(Files(tmp_path, schema=schema))
+
+
+def test_a_file_without_any_column_of_the_schema_is_another_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"z": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(InvalidInput, match="the file has the columns `z`, expected `a`, `b`"):
+        blocks(Files(tmp_path, schema="a int, b string", missingColumns="null"))

@@ -33,10 +33,14 @@ pub(super) fn columns(
     let mut made = Vec::with_capacity(chosen.names.len());
     for (field, name) in schema.fields().iter().zip(&chosen.names) {
         let column = name.as_ref().and_then(|name| batch.column_by_name(name));
-        made.push(match column {
+        let array = match column {
             None => new_null_array(field.data_type(), batch.num_rows()),
             Some(array) => adapted(array, field, calendar).map_err(|error| named_column(error, field.name()))?,
-        });
+        };
+        if !field.is_nullable() && array.null_count() > 0 {
+            return Err(named_column(no_value(), field.name()));
+        }
+        made.push(array);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::clone(schema), made, &options).map_err(internal)
@@ -84,10 +88,15 @@ fn adapted(array: &ArrayRef, field: &Field, calendar: &OldCalendar) -> Result<Ar
     Ok(made)
 }
 
+fn no_value() -> ReadError {
+    Unreadable::file("found a null, expected a value, because it is declared not null").into()
+}
+
 /// A null for a field that has none, for example: the file does not keep what it says of itself.
 #[expect(clippy::needless_pass_by_value, reason = "it is an argument of `map_err`")]
 fn refused(error: arrow_schema::ArrowError) -> ReadError {
-    Unreadable::file(error.to_string()).into()
+    let why = error.to_string();
+    if why.contains("non-nullable") { no_value() } else { Unreadable::file(why).into() }
 }
 
 fn unexpected(array: &ArrayRef, field: &Field) -> ReadError {

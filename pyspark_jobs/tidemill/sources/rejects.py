@@ -75,6 +75,8 @@ def quarantined(store: Store, file: QuarantineFile) -> pa.Table:
     data = fetch(store, file.name, file.checksum)
     try:
         found = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    except MemoryError:  # Arrow's is an error of Arrow, too
+        raise
     except pa.ArrowException as error:
         raise CorruptState(f"read the quarantine file `{file.name}`: not Parquet: {error}") from error
     whole = found.select([name for name in found.column_names if name.startswith(CONTENT) or name == HEADER])

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..driver.context import Context
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import Split
 from ..schema import checked, conform, listed
 from ..sources.contract import ROW, ReadContext
@@ -83,7 +83,11 @@ def _read(path: Path, schema: pa.Schema, time_zone: str) -> pa.Table:
     if ending == ".parquet":
         try:
             return pq.ParquetFile(path).read(use_threads=False)
+        except MemoryError:  # Arrow's is an error of Arrow, too
+            raise
         except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StoreUnavailable(f"requeue: read the corrected rows in `{path}`: {error.strerror}") from error
             raise InvalidInput(f"requeue: read the corrected rows in `{path}`: {error}") from error
     files = Files(str(path.parent), ending.removeprefix("."), schema, **(_CSV if ending == ".csv" else {}))
     try:

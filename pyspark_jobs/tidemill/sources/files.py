@@ -201,6 +201,11 @@ class Files:
         return self._text
 
     @property
+    def record_bytes(self) -> int:
+        """How long a record of a text file may be."""
+        return self._record_bytes
+
+    @property
     def place(self) -> str:
         """The URI of the folder or file, with symbolic links resolved."""
         return folder_uri(self.path)

@@ -1,6 +1,7 @@
 //! How CSV is written: separators, quotes, escapes, comments. The names are those of Spark's options.
 //!
-//! INVARIANT: a dialect that `checked` accepts leaves no doubt about where a field ends.
+//! A dialect leaves no doubt about where a field ends only if its characters differ. Python refuses any other one when a
+//! source is declared (`sources/options.py`).
 
 /// The format of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]

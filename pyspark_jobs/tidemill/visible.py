@@ -1,0 +1,25 @@
+"""Text from files as people see it: control characters are escaped, so that no file can drive a terminal.
+
+For tables, errors and notes. INVARIANT: what programs read, such as JSON output and exports, has the text as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    r"""Return a text with its control characters escaped, as messages of the readers have them.
+
+    >>> print(visible("a\tb\x1b[31m"))
+    a\tb\u{1b}[31m
+    """
+    return _CONTROL.sub(lambda found: _NAMED.get(found[0], f"\\u{{{ord(found[0]):x}}}"), text)
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a text has no control characters."""
+    return _CONTROL.search(text) is None

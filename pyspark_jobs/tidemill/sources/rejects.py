@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +19,8 @@ from ..state.versions import fetch
 from ..store import Store
 from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 
-FAILFAST = "FAILFAST"
-PERMISSIVE = "PERMISSIVE"
+FAILFAST: Final = "FAILFAST"
+PERMISSIVE: Final = "PERMISSIVE"
 _SHOWN = 500
 
 

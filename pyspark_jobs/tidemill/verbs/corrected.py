@@ -85,7 +85,10 @@ def _read(path: Path, schema: pa.Schema, time_zone: str) -> pa.Table:
             return pq.ParquetFile(path).read(use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise InvalidInput(f"requeue: read the corrected rows in `{path}`: {error}") from error
-    files = Files(str(path.parent), ending.removeprefix("."), schema, **(_CSV if ending == ".csv" else {}))
+    if ending == ".csv":
+        files = Files(str(path.parent), "csv", schema, **_CSV)
+    else:
+        files = Files(str(path.parent), "json", schema)
     try:
         return _decoded(path, files, time_zone)
     except InvalidInput as error:

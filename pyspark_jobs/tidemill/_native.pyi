@@ -823,7 +823,7 @@ def json_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> T
 class JsonShapes:
     """A file of JSON of which only the shape of its values is asked."""
 
-    def next_shape(self) -> tuple[JsonShape, int, list[tuple[int, int | None, str, str]]] | None:
+    def next_shape(self) -> tuple[_JsonShape, int, list[tuple[int, int | None, str, str]]] | None:
         """Return the shape of the next records, how many they are, and the rejects among them; None at the end.
 
         A shape is what the values of one name are: kinds, numbers as they are written, strings without their escapes,
@@ -831,7 +831,7 @@ class JsonShapes:
         `TextReader`. Raises as `TextReader.next_block` does.
         """
 
-JsonShape: TypeAlias = tuple[list[str], list[str], list[str], list[tuple[str, "JsonShape"]], "JsonShape | None"]
+_JsonShape: TypeAlias = tuple[list[str], list[str], list[str], list[tuple[str, "_JsonShape"]], "_JsonShape | None"]
 
 def json_shapes(file: Any, format: Any, limits: Any) -> JsonShapes:
     """Open a file of JSON to learn the shape of its values; `limits` say how many records are one shape.

@@ -9,6 +9,7 @@ import re
 
 _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_KEPT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def visible(text: str) -> str:
@@ -18,6 +19,16 @@ def visible(text: str) -> str:
     a\tb\u{1b}[31m
     """
     return _CONTROL.sub(lambda found: _NAMED.get(found[0], f"\\u{{{ord(found[0]):x}}}"), text)
+
+
+def visible_lines(text: str) -> str:
+    r"""Return a text of several lines with all control characters escaped but line feeds and tabs.
+
+    >>> print(visible_lines("a\x1b[31m\nb"))
+    a\u{1b}[31m
+    b
+    """
+    return text if text.isprintable() else _KEPT.sub(lambda found: visible(found[0]), text)
 
 
 def is_visible(text: str) -> bool:

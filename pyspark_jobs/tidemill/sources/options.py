@@ -93,7 +93,7 @@ def _check_csv_given(given: Mapping[str, Any]) -> None:
 
 
 def check_dialect(separator: str, quote: str, escape: str, comment: str, line_end: str | None) -> None:
-    """Raise `InvalidInput` if two characters of a CSV file are equal, so that nobody knows which one is meant.
+    """Raise `InvalidInput` if two characters of a CSV file are equal, so that a reader cannot tell which one is meant.
 
     Only the quote may be the escape, too. An empty text means that there is no such character.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -16,6 +17,8 @@ from ..schema import to_arrow
 from ..visible import visible
 from .text_format import Formats
 
+JsonShape: TypeAlias = "tuple[list[str], list[str], list[str], list[tuple[str, JsonShape]], JsonShape | None]"
+"""What values of JSON are; see `_native.JsonShapes.next_shape`."""
 WHOLE = "decimal(38,0)"
 NUMBERS = ("int", "bigint", WHOLE, "double")
 TIMES = ("date", "timestamp", "timestamp_ntz")
@@ -120,7 +123,7 @@ class Values:
         self._texts = Texts(formats, TIMES)
         self._elements: Values | None = None
 
-    def add(self, shape: _native.JsonShape) -> None:
+    def add(self, shape: JsonShape) -> None:
         """Look at further values."""
         kinds, numbers, texts, fields, elements = shape
         self._kinds.update(kinds)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..names import ADDED
-from ..schema import listed, type_ddl
+from ..schema import listed, to_arrow, type_ddl
 from ..visible import visible
 from .contract import BLOCK_BYTES, HIDDEN
 from .files import Files
@@ -80,7 +80,8 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
     look = _LOOKS[kinds[0]](Files("", schema="unknown string", **{**options, "format": kinds[0]}), notes)
     for file in files:
         look.add(file)
-    return Inferred(pa.schema(look.fields()), list(dict.fromkeys(notes)))
+    fields = look.fields()
+    return Inferred(to_arrow(pa.schema(fields)) if fields else pa.schema([]), list(dict.fromkeys(notes)))
 
 
 def _format_of(file: str) -> str:

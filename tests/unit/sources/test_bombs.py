@@ -51,9 +51,7 @@ def read(path: Path, format: str) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
-@pytest.mark.parametrize(
-    ("format", "filler"), [("csv", b","), ("csv", b'"'), ("csv", b"x"), ("json", b"["), ("json", b" ")]
-)
+@pytest.mark.parametrize(("format", "filler"), [("csv", b","), ("csv", b'"'), ("csv", b"x"), ("json", b"["), ("json", b" ")])
 def test_a_record_without_an_end_is_one_error_in_bounded_memory(
     tmp_path: Path, codec: str, format: str, filler: bytes
 ) -> None:

@@ -110,6 +110,14 @@ def test_json_is_read_by_the_reader_of_batches(tmp_path: Path) -> None:
     assert ddl_of(file(tmp_path, "j.json", '{"d":"5.1.2024"}'), dateFormat="d.M.yyyy") == "d date"
 
 
+def test_the_last_of_equal_names_counts_and_halves_of_surrogate_pairs_are_noted(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.json", '{"a":1,"a":"x"}\n{"b":"\\ud800"}\n')
+    found = infer([str(path)], None, {})
+    assert to_ddl(found.schema) == "a string, b string"
+    assert found.notes == ["column `b` has halves of surrogate pairs, which are no text: such records are rejected"]
+    assert len(rejects(blocks(Files(tmp_path, format="json", schema=found.schema, mode="PERMISSIVE")))) == 1
+
+
 def test_names_of_any_characters_are_columns(tmp_path: Path) -> None:
     path = file(tmp_path, "a.json", '{"a`b": {"c`d": 1}, "\\u001b[31m": 1}\n')
     found = infer([str(path)], None, {})

@@ -68,13 +68,16 @@ def whole(spark: Any, folder: Path, given: Input, format: str) -> list[Any]:
 def read(spark: Any, path: Path, schema: str, options: dict[str, object], format: str) -> list[dict[str, Any]]:
     """Return the rows of a file in a plain form."""
     reader = spark.read.schema(f"{schema}, {CORRUPT} string").options(columnNameOfCorruptRecord=CORRUPT, **options)
-    frame = reader.format(format).load(str(path))
+    frame = exactly(reader.format(format).load(str(path)))
+    return [{name: plain(value) for name, value in row.asDict(True).items()} for row in frame.collect()]
+
+
+def exactly(frame: Any, *more: str) -> Any:
+    """Return the columns of a frame, times as numbers that Python does not change, and `more` expressions."""
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema}
     exact = {"date": "unix_date({})", "timestamp": "unix_micros({})", "timestamp_ntz": "cast({} as string)"}
     columns = [f"{exact.get(kind, '{}').format(name)} AS {name}" for name, kind in kinds.items()]
-    return [
-        {name: plain(value) for name, value in row.asDict(True).items()} for row in frame.selectExpr(*columns).collect()
-    ]
+    return frame.selectExpr(*columns, *more)
 
 
 def write(name: str, found: dict[str, dict[str, Any]]) -> None:

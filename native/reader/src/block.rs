@@ -16,10 +16,18 @@ pub struct Block {
 /// When a block is complete. INVARIANT: that depends on the records alone, not on how they are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// A block of so many rows is complete.
+    /// A block of so many rows, or of so many rejects, is complete.
     pub block_rows: usize,
     /// A block is complete as soon as its records have so many bytes in the file.
     pub block_bytes: usize,
     /// A longer record is an error.
     pub record_bytes: usize,
+}
+
+impl Limits {
+    /// Return how many records still fit into a block, whether they are rows or rejects.
+    #[must_use]
+    pub fn room(&self, rows: usize, rejects: usize, bytes: usize) -> usize {
+        if bytes < self.block_bytes { self.block_rows.saturating_sub(rows.max(rejects)) } else { 0 }
+    }
 }

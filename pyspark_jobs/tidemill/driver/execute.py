@@ -20,7 +20,7 @@ from ..batch.work import Engine
 from ..errors import InternalError, InvalidInput, TidemillError
 from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt, Segment
-from ..protocol.time import START_MS
+from ..protocol.time import before_batch
 from ..sources.contract import ABANDON_PLAN, EarlyFiles
 from ..store import run_both
 from .assemble import Executed, Publishing, active_ms, assemble
@@ -127,7 +127,7 @@ def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch
             storage_options=context.storage_options,
             settings=context.settings,
             state={name: maps for name, maps in context.state(head).items() if name in job.operators},
-            watermarks=_watermarks(context, head),
+            watermarks=before_batch(job.watermarks, {} if head is None else head.watermarks),
             active=active_ms(head),
             begins=frozenset(context.begins_with(head)),
             tasks=count,
@@ -146,10 +146,3 @@ def _check_sources(context: Context, plan: Plan) -> None:
                 + ", ".join(f"`{name}`" for name in context.job.sources),
                 hint=f"give the source its name back, or {ABANDON_PLAN}",
             )
-
-
-def _watermarks(context: Context, head: Commit | None) -> dict[str, int]:
-    """Return W(N−1) of each watermark of the job. A new or renamed one starts at the least of the known ones."""
-    known = head.watermarks if head is not None else {}
-    least = min(known.values(), default=START_MS)
-    return {name: known.get(name, least) for name in context.job.watermarks}

@@ -170,7 +170,8 @@ def _check_covered(
         if known is None or map_name in given:
             continue
         parts = ("key", "sub_key", "value")
-        faults = [c for p in parts for c in changes_of(known[p], columns[p], grows=p == "value") if not c.is_accepted]
+        changes = [change for part in parts for change in changes_of(found["kind"], part, known[part], columns[part])]
+        faults = [change for change in changes if not change.is_accepted]
         if faults:
             raise InvalidInput(
                 f"migrate: operator `{name}`: the map `{names.variable_name(map_name)}` has other columns now "
@@ -191,10 +192,8 @@ def _rewrite(
     before = MapColumns.described(map_name, dict(recorded["maps"][map_name]))
     after = next(columns for columns in operator.maps if columns.name == map_name)
     known, now = recorded["maps"][map_name], found["maps"][map_name]
-    changed = [c for part in ("key", "sub_key") for c in changes_of(known[part], now[part], grows=False)]
-    becomes_double = any((change.before, change.after) == ("float", "double") for change in changed)
-    is_other = becomes_double or not all(change.is_accepted for change in changed)  # 0.1 may become another key
-    moves = wanted.drop_keys or wanted.merge is not None or is_other
+    changed = [c for part in ("key", "sub_key") for c in changes_of(found["kind"], part, known[part], now[part])]
+    moves = wanted.drop_keys or wanted.merge is not None or not all(change.is_accepted for change in changed)
     initial = operator.initial
     return Rewrite(
         operator=name,

@@ -21,7 +21,7 @@ from ..pipeline.graph import TimePolicy
 from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
-from ..protocol.time import after_batch
+from ..protocol.time import after_batch, before_batch
 from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, compare
 from ..store import side_by_side
@@ -294,7 +294,8 @@ def is_due(head: Commit | None, at_ms: int, job: Job) -> bool:
     """
     if head is None:
         return False
-    watermarks = {**head.watermarks, **after_batch(job.watermarks, head.watermarks, {}, active_ms(head), at_ms)}
+    before = before_batch(job.watermarks, head.watermarks)
+    watermarks = {**head.watermarks, **after_batch(job.watermarks, before, {}, active_ms(head), at_ms)}
     now = {f"event/{name}": placed.least(watermarks) for name, placed in job.operators.items()}
     now |= {"batch": at_ms, "event": min(watermarks.values(), default=None)}  # older records: of all operators
     return any((by := now.get(timer)) is not None and at <= by for timer, at in head.next_deadline.items())

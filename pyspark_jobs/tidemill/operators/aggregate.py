@@ -20,7 +20,7 @@ from ..state.columns import MapColumns
 from .aggregate_initial import AggregateInitial
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
 from .finishing import NEVER_MS, folded
-from .functions import Aggregate, engine_arguments, hashed_inputs, output_and_map
+from .functions import Aggregate, engine_arguments, output_and_map, tied_inputs
 from .session_window import SessionWindow
 from .sessions import BoundSessions
 from .window import END, START, WINDOW, GivenWindow, Window
@@ -232,9 +232,9 @@ class BoundAggregate(Defaults):
         return rules
 
     @property
-    def hashed_inputs(self) -> dict[str, str]:
-        """The types of the columns of `approx_count_distinct`."""
-        return hashed_inputs(self.aggregates, self.input.schema)
+    def tied_inputs(self) -> dict[str, str]:
+        """The types of the columns of sums, means, variances and sketches."""
+        return tied_inputs(self.aggregates, self.input.schema)
 
     def __str__(self) -> str:
         return f"{self.name}: {to_ddl(self.output_schema)}"

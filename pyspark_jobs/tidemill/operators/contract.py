@@ -152,8 +152,8 @@ class BoundOperator(Protocol):
         """Further settings that determine its state, such as the aggregates. Later code must not change them."""
 
     @property
-    def hashed_inputs(self) -> dict[str, str]:
-        """Output column → type of the column whose hashes its state has; the same value of another type differs."""
+    def tied_inputs(self) -> dict[str, str]:
+        """Output column → type of the column that its state depends on but does not show. See `protocol.tied`."""
 
     @property
     def event_time(self) -> str | None:
@@ -252,8 +252,8 @@ class Defaults:
         return {}
 
     @property
-    def hashed_inputs(self) -> dict[str, str]:
-        """By default: the state has no hashes of values."""
+    def tied_inputs(self) -> dict[str, str]:
+        """By default: the state shows the types that it depends on."""
         return {}
 
     @property
@@ -303,7 +303,7 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
         "maps": {columns.name: columns.describe() for columns in operator.maps},
         "output": to_ddl(operator.output_schema),
         "rules": operator.rules,
-        **({"inputs": operator.hashed_inputs} if operator.hashed_inputs else {}),
+        **({"inputs": operator.tied_inputs} if operator.tied_inputs else {}),
     }
 
 

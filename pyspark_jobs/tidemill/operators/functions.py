@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
+from ..protocol.tied import is_recorded
 from ..schema import type_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
 
@@ -32,12 +33,12 @@ class Aggregate:
         return f"{self.function}({', '.join([self.column or '*', *more])})"
 
 
-def hashed_inputs(calls: Iterable[tuple[str, Aggregate]], schema: pa.Schema) -> dict[str, str]:
-    """Return the type of the column of each `approx_count_distinct`, whose state has hashes that depend on it."""
+def tied_inputs(calls: Iterable[tuple[str, Aggregate]], schema: pa.Schema) -> dict[str, str]:
+    """Return the type of the column of each aggregate whose state depends on it but does not show it."""
     return {
         output: type_ddl(schema.field(call.column).type)
         for output, call in calls
-        if call.function == "approx_count_distinct" and call.column is not None
+        if call.column is not None and is_recorded(call.function)
     }
 
 

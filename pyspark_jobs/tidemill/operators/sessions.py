@@ -18,7 +18,7 @@ from ..schema import one_batch, to_ddl
 from ..state.columns import MapColumns
 from .contract import Clock, Defaults, Handle, Input
 from .finishing import ALWAYS_MS, NEVER_MS, folded
-from .functions import Aggregate, engine_arguments, hashed_inputs, output_and_map
+from .functions import Aggregate, engine_arguments, output_and_map, tied_inputs
 from .session_window import SESSION, SessionWindow
 
 START = "session_start"
@@ -132,9 +132,9 @@ class BoundSessions(Defaults):
         return {output: str(a) for output, a in self._calls()} | {"sessions": str(self.sessions)}
 
     @property
-    def hashed_inputs(self) -> dict[str, str]:
-        """The types of the columns of `approx_count_distinct`."""
-        return hashed_inputs(self._calls(), self.input.schema)
+    def tied_inputs(self) -> dict[str, str]:
+        """The types of the columns of sums, means, variances and sketches."""
+        return tied_inputs(self._calls(), self.input.schema)
 
     def __str__(self) -> str:
         return f"{self.name}: {to_ddl(self.output_schema)}"

@@ -7,7 +7,7 @@ INVARIANT: an accepted difference loses no state: rows written earlier are read 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from .. import names
 from ..errors import InvalidInput
 from ..schema import FieldChange, compare, difference, to_arrow
+from . import tied
 from .records import Renamed
 
 Schemas = Mapping[str, Mapping[str, Any]]
@@ -240,7 +241,7 @@ def _maps(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_
             continue
         known = recorded["maps"].get(map_name)
         for part in _PARTS:
-            yield from _part(name, part, known, columns, has_state, exact=part != "value" or _keeps_inputs(found))
+            yield from _part(name, map_name, part, known, columns, found, has_state)
     for map_name, columns in recorded["maps"].items():
         if map_name not in found["maps"] and _is_variable(map_name):
             variable = names.variable_name(map_name)
@@ -253,24 +254,24 @@ def _maps(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_
 
 def _part(
     name: str,
+    map_name: str,
     part: str,
     known: Mapping[str, str] | None,
     columns: Mapping[str, str],
+    found: Mapping[str, Any],
     has_state: bool,
-    *,
-    exact: bool,
 ) -> Iterator[Difference]:
     before, now = ("" if known is None else known[part]), columns[part]
     if known is not None and before == now:
         return
     what = "state" if part == "value" else part
-    changes = [_checked(change, exact) for change in changes_of(before, now, grows=part == "value")]
+    changes = changes_of(found["kind"], part, before, now)
     if known is not None and all(change.is_accepted for change in changes):
         for change in changes:
             yield Difference(name, what, change.path, change.before, change.after, ACCEPTED, _accepted(change))
         return
     detail = difference(to_arrow(before), to_arrow(now)) if before and now else None
-    message = f"operator `{name}` has {what} schema `{before}`, this code declares `{now}`" + (
+    message = f"operator `{name}` has {_named(map_name, part)} schema `{before}`, this code declares `{now}`" + (
         f" ({detail})" if detail else ""
     )
     for change in changes or [FieldChange("", before, now, False)]:
@@ -280,46 +281,39 @@ def _part(
             yield _refused(name, has_state, what, change.path, change.before, change.after, message)
 
 
-def _keeps_inputs(found: Mapping[str, Any]) -> bool:
-    """Whether values in the state came from input columns, such as a least value. Users' functions make others."""
-    return found["kind"] in PARTIAL_KINDS
-
-
-def _checked(change: FieldChange, exact: bool) -> FieldChange:
-    """Refuse float → double where values are compared or given back as they came, and in keys of maps.
-
-    0.1 as float is 0.10000000149011612 as double: another key, and another least value than in files that are read as
-    double from the start.
-    """
-    is_key = "key" in change.path.split(".")
-    if (exact or is_key) and (change.before, change.after) == ("float", "double"):
-        return replace(change, is_accepted=False)
-    return change
+def _named(map_name: str, part: str) -> str:
+    """Return whose schema it is in a message: the user keys of a variable, or a part of the state."""
+    if part == "sub_key" and _is_variable(map_name):
+        return f"for its variable `{names.variable_name(map_name)}` the user key"
+    return "state" if part == "value" else part
 
 
 def _inputs(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_state: bool) -> Iterator[Difference]:
-    """Compare the types of columns whose hashes are in the state. Earlier versions did not record them."""
+    """Compare the types of columns that the state does not show. Earlier versions did not record them."""
     before: Mapping[str, str] = recorded.get("inputs", {})
     for output, now in found.get("inputs", {}).items():
-        was = before.get(output)
-        if was is None and output in recorded.get("rules", {}):
-            yield Difference(name, "input", output, "", now, ACCEPTED, _NOT_RECORDED)
-        elif was is not None and _hashed(was) != _hashed(now):
+        rule, was = found["rules"].get(output, ""), before.get(output)
+        function = rule.partition("(")[0]
+        if was is None:
+            if output in recorded.get("rules", {}) and tied.is_in_doubt(function, now):
+                yield Difference(name, "input", output, "", now, ACCEPTED, _NOT_RECORDED)
+        elif (fault := tied.fault(function, was, now)) is not None:
             message = (
-                f"operator `{name}` has state of `{output}` = {found['rules'].get(output)} made with values of type "
-                f"{was}, this code gives it {now}: equal values of both types would count twice"
+                f"operator `{name}` has state of `{output}` = {rule} made with values of type {was}, this code gives "
+                f"it {now}: {fault}"
             )
             yield _refused(name, has_state, "input", output, was, now, message)
 
 
-def _hashed(kind: str) -> str:
-    """Return what types have in common whose equal values have equal hashes: Spark hashes narrow integers as int."""
-    return "int" if kind in ("tinyint", "smallint") else kind
+def changes_of(kind: str, part: str, before: str, now: str) -> list[FieldChange]:
+    """Return the differences between the columns of a part of a map: `key`, `sub_key` or `value`. `kind`: the operator.
 
-
-def changes_of(before: str, now: str, *, grows: bool) -> list[FieldChange]:
-    """Return the differences between the columns of two DDL texts."""
-    return compare(_columns(before), _columns(now), grows=grows)
+    Keys and partial values keep values of input columns. Users' functions make others, which grow and are widened.
+    """
+    old, new, grows = _columns(before), _columns(now), part == "value"
+    if part != "value" or kind in PARTIAL_KINDS:
+        return tied.kept_changes(old, new, grows=grows)
+    return compare(old, new, grows=grows, exact="in keys of maps")
 
 
 def _columns(ddl: str) -> pa.Schema:
@@ -364,6 +358,8 @@ def accepted_changes(recorded: Schemas, ours: Schemas) -> dict[str, list[str]]:
 
 
 def _in_words(one: Difference) -> str:
+    if one.what == "input" and not one.before:
+        return f"input of `{one.field}`: {one.after}, not recorded before"
     if one.what == "variable":
         return f"new variable `{one.field}`" if one.after else f"removed variable `{one.field}`"
     what = {"state": "column", "sub_key": "sub-key column", "key": "key column"}.get(one.what, one.what)

@@ -14,6 +14,8 @@ from ..schema import to_arrow
 
 Ddl = NewType("Ddl", str)
 """Columns as DDL; empty for no columns."""
+DdlType = NewType("DdlType", str)
+"""A type as DDL, such as `int`."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class DescribedOperator:
     maps: dict[str, DescribedMap]
     output: Ddl
     rules: dict[str, str]
-    inputs: dict[str, str] = field(default_factory=dict)
-    """Types as DDL; absent if no state has hashes of values."""
+    inputs: dict[str, DdlType] = field(default_factory=dict)
+    """Types of columns that the state depends on but does not show; absent if it shows all of them."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,16 @@ def ddl_fault(text: str) -> str | None:
     except (ValueError, RecursionError) as error:  # InvalidInput is a ValueError
         return str(error).split("\n", 1)[0]
     return None
+
+
+@functools.cache
+def type_fault(text: str) -> str | None:
+    """Return what is wrong with a type as DDL, in one line, or None.
+
+    >>> type_fault("decimal(5,2)"), type_fault("int, b int")
+    (None, 'found 2 columns, expected a type such as `int`')
+    """
+    fault = ddl_fault(f"value {text}") if text.strip() else "found no type, expected one such as `int`"
+    if fault is None and len(found := to_arrow(f"value {text}")) > 1:
+        return f"found {len(found)} columns, expected a type such as `int`"
+    return fault

@@ -5,7 +5,7 @@ Pure functions, no clock. INVARIANT: a watermark never falls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 START_MS = 0
@@ -26,6 +26,18 @@ class Rule(Protocol):
     @property
     def peers(self) -> tuple[str, ...]:
         """Names of other watermarks."""
+
+
+def before_batch(names: Iterable[str], known: Mapping[str, int]) -> dict[str, int]:
+    """Return W(N-1) of each watermark, from those of the last commit. A new one starts at the least of them.
+
+    So a watermark that moved to another column makes no timeout due, and no key that ended accepts rows again.
+
+    >>> before_batch(["orders.sent"], {"orders.made": 9_000, "clicks.at": 7_000})
+    {'orders.sent': 7000}
+    """
+    least = min(known.values(), default=START_MS)
+    return {name: known.get(name, least) for name in names}
 
 
 def after_batch(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from .. import names
 from .bounds import Hexadecimal, Range
-from .described import Ddl, ddl_fault
+from .described import Ddl, DdlType, ddl_fault, type_fault
 from .records import OutputFile, PublishedFile, QuarantineFile, Requeued, Segment
 
 Reader = Callable[[Any], Any]
@@ -49,7 +49,9 @@ def _reader(kind: Any) -> Reader:
     if kind is Any:
         return lambda raw: raw
     if kind is Ddl:
-        return _ddl
+        return functools.partial(_ddl, ddl_fault)
+    if kind is DdlType:
+        return functools.partial(_ddl, type_fault)
     if origin is typing.Annotated:
         return _of_bounded(arguments[1])
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
@@ -195,9 +197,9 @@ def _text(raw: Any) -> str:
     return raw
 
 
-def _ddl(raw: Any) -> str:
+def _ddl(fault_of: Callable[[str], str | None], raw: Any) -> str:
     text = _text(raw)
-    fault = ddl_fault(text)
+    fault = fault_of(text)
     if fault is not None:
         raise Unfit(f": {fault}")
     return text

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from .ddl import type_ddl
 
+Exact = Literal["nowhere", "in keys of maps", "everywhere"]
+"""Where equal values must stay equal."""
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
@@ -39,16 +42,37 @@ class FieldChange:
         return f"column `{self.path}` is {self.before}, now {self.after}"
 
 
-def compare(before: pa.Schema, after: pa.Schema, *, grows: bool) -> list[FieldChange]:
+def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: Exact = "nowhere") -> list[FieldChange]:
     """Return the differences between two schemas. With `grows`, new nullable fields are accepted.
 
-    Keys do not grow, because a further field changes their hashes.
+    Keys do not grow, because a further field changes their hashes. Where values are `exact`, equal ones must stay
+    equal: a struct gets no further field, and a float does not become a double, because 0.1 as float is
+    0.10000000149011612 as double. To read stored rows nothing needs to be exact, because earlier versions accepted such
+    changes.
 
     >>> old, new = pa.schema([("n", pa.int32())]), pa.schema([("n", pa.int64()), ("s", pa.string())])
     >>> [(change.path, change.is_accepted) for change in compare(old, new, grows=True)]
     [('n', True), ('s', True)]
     """
-    return list(_fields("", list(before), list(after), grows))
+    return list(_fields("", list(before), list(after), _Rule(grows, exact)))
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Which changes are accepted: further fields of this schema or struct; only those that keep equal values equal."""
+
+    grows: bool
+    exact: Exact
+
+    @property
+    def within(self) -> _Rule:
+        """The rule for fields of structs."""
+        return _Rule(self.grows and self.exact != "everywhere", self.exact)
+
+    @property
+    def keys(self) -> _Rule:
+        """The rule for keys of maps."""
+        return _Rule(False, "nowhere" if self.exact == "nowhere" else "everywhere")
 
 
 def widened(columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -64,13 +88,13 @@ def widened(columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(made, schema=schema)
 
 
-def _fields(path: str, before: list[pa.Field], after: list[pa.Field], grows: bool) -> Iterator[FieldChange]:
+def _fields(path: str, before: list[pa.Field], after: list[pa.Field], rule: _Rule) -> Iterator[FieldChange]:
     known, now = {field.name: field for field in before}, {field.name: field for field in after}
     for name, field in now.items():
         if name in known:
-            yield from _field(path + name, known[name], field, grows)
+            yield from _field(path + name, known[name], field, rule)
         else:
-            yield FieldChange(path + name, "", _shown(field), grows and field.nullable)
+            yield FieldChange(path + name, "", _shown(field), rule.grows and field.nullable)
     for name, field in known.items():
         if name not in now:
             yield FieldChange(path + name, _shown(field), "", False)
@@ -79,8 +103,8 @@ def _fields(path: str, before: list[pa.Field], after: list[pa.Field], grows: boo
         yield FieldChange(path.rstrip("."), ", ".join(kept[1]), ", ".join(kept[0]), False)
 
 
-def _field(path: str, before: pa.Field, after: pa.Field, grows: bool) -> Iterator[FieldChange]:
-    inner = list(_type(path, before.type, after.type, grows))
+def _field(path: str, before: pa.Field, after: pa.Field, rule: _Rule) -> Iterator[FieldChange]:
+    inner = list(_type(path, before.type, after.type, rule.within))
     if before.nullable and not after.nullable:
         yield FieldChange(path, _shown(before), _shown(after), False)
     elif not before.nullable and after.nullable and not inner:
@@ -88,24 +112,24 @@ def _field(path: str, before: pa.Field, after: pa.Field, grows: bool) -> Iterato
     yield from inner
 
 
-def _type(path: str, before: pa.DataType, after: pa.DataType, grows: bool) -> Iterator[FieldChange]:
+def _type(path: str, before: pa.DataType, after: pa.DataType, rule: _Rule) -> Iterator[FieldChange]:
     if pt.is_struct(before) and pt.is_struct(after):
-        yield from _fields(f"{path}.", list(before), list(after), grows)
+        yield from _fields(f"{path}.", list(before), list(after), rule)
     elif pt.is_list(before) and pt.is_list(after):
-        yield from _type(f"{path}.element", before.value_type, after.value_type, grows)
+        yield from _type(f"{path}.element", before.value_type, after.value_type, rule)
     elif pt.is_map(before) and pt.is_map(after):
-        yield from _type(f"{path}.key", before.key_type, after.key_type, False)
-        yield from _type(f"{path}.value", before.item_type, after.item_type, grows)
+        yield from _type(f"{path}.key", before.key_type, after.key_type, rule.keys)
+        yield from _type(f"{path}.value", before.item_type, after.item_type, rule)
     elif before != after:
-        yield FieldChange(path, type_ddl(before), type_ddl(after), _widens(before, after))
+        yield FieldChange(path, type_ddl(before), type_ddl(after), _widens(before, after, rule))
 
 
-def _widens(before: pa.DataType, after: pa.DataType) -> bool:
+def _widens(before: pa.DataType, after: pa.DataType, rule: _Rule) -> bool:
     """Whether every value of one type is one of the other, with the same canonical bytes. The rules are Iceberg's."""
     if before in _INTEGERS and after in _INTEGERS:
         return _INTEGERS.index(before) < _INTEGERS.index(after)
     if before == pa.float32():
-        return bool(after == pa.float64())
+        return bool(after == pa.float64()) and rule.exact != "everywhere"
     if pt.is_decimal128(before) and pt.is_decimal128(after):
         return bool(before.scale == after.scale and before.precision < after.precision)
     return False

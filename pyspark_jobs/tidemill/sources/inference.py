@@ -165,14 +165,15 @@ class _Csv(_Look):
     def __init__(self, source: Files, notes: list[str]) -> None:
         super().__init__(source, notes)
         assert isinstance(source.text_format, CsvFormat)
-        self._format = replace(source.text_format, extra_columns="ignore")
+        self._format = source.text_format
         self._columns: dict[str, tuple[str, Texts]] = {}
 
     def add(self, file: str) -> None:
         format, limits = self._format, _limits(self._source)
         names = _opened(file, lambda: _native.csv_names(file, format, limits))
         schema = pa.schema([pa.field(name, pa.string()) for name in names])
-        reader = _opened(file, lambda: _native.csv_files(schema, format, limits, "UTC").open(file))
+        by_place = format if format.matching == "none" else replace(format, matching="position")
+        reader = _opened(file, lambda: _native.csv_files(schema, by_place, limits, "UTC").open(file))
         keys = self._keys(file, names)
         columns = [None if key is None else self._columns[key][1] for key in keys]
 
@@ -196,7 +197,7 @@ class _Csv(_Look):
         kept: dict[str, str] = {}
         keys: list[str | None] = []
         for place, name in enumerate(names):
-            reason = why_not(name, kept, _RESERVED)
+            reason = "several columns have this name" if names.count(name) > 1 else why_not(name, kept, _RESERVED)
             if reason is not None and by_name:
                 self._notes.append(f"column `{visible(name)}` of `{visible(file)}` cannot be declared: {reason}")
                 keys.append(None)

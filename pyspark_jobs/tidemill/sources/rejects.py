@@ -5,6 +5,7 @@ INVARIANT: with FAILFAST, the error is the file's first reject by line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import QuarantineFile
-from ..schema import empty_table, records_batch, string_array
+from ..schema import empty_table, int64_array, string_array
 from ..state.versions import fetch
 from ..store import Store
 from ..visible import visible
@@ -23,6 +24,7 @@ from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 FAILFAST: Final = "FAILFAST"
 PERMISSIVE: Final = "PERMISSIVE"
 _SHOWN = 500
+_NOT_TEXT = re.compile(r"not [\w-]+")
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,27 @@ class Reject:
     kind: str = UNREADABLE
 
 
+def is_not_text(reason: str) -> bool:
+    """Return whether a record was rejected for bytes that are not in its file's encoding, as in "not UTF-8".
+
+    The text of the reject shows such bytes as `\\xff`, so it is not the record.
+    """
+    return _NOT_TEXT.fullmatch(reason) is not None
+
+
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     """Return rejects as rows of `REJECT_SCHEMA`."""
-    records = [
-        {
-            "source": source,
-            "file": file,
-            "line": one.line,
-            "column": one.column,
-            "reason": one.reason,
-            "text": one.text,
-            "kind": one.kind,
-        }
-        for one in rejects
-    ]
-    table = pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
+    known = {
+        "source": pa.repeat(source, len(rejects)),
+        "file": pa.repeat(file, len(rejects)),
+        "line": int64_array([one.line for one in rejects]),
+        "column": string_array([one.column for one in rejects]),
+        "reason": string_array([one.reason for one in rejects]),
+        "text": string_array([one.text for one in rejects]),
+        "kind": string_array([one.kind for one in rejects]),
+    }
+    nulls = {field.name: pa.nulls(len(rejects), field.type) for field in REJECT_SCHEMA}
+    table = pa.Table.from_pydict(nulls | known, schema=REJECT_SCHEMA)
     if all(one.header is None for one in rejects):
         return table
     return table.append_column(HEADER, string_array([one.header for one in rejects]))

@@ -37,7 +37,8 @@ class CsvFormat:
     """The format of CSV, by default Spark's. An empty `quote`, `escape` or `comment` means that there is none.
 
     `matching` says how columns are found: by "name", by "position" with a header that is skipped, or, with "none",
-    by position without a header.
+    by position without a header. With `is_text` the input is known to be text in UTF-8, as that of rejects is, so that
+    its first bytes say nothing about it.
     """
 
     separator: str = ","
@@ -51,6 +52,7 @@ class CsvFormat:
     trim_trailing: bool = False
     line_end: str | None = None
     encoding: str = "UTF-8"
+    is_text: bool = False
     matching: str = "none"
     extra_columns: str = "ignore"
     missing_columns: str = "fail"
@@ -58,7 +60,7 @@ class CsvFormat:
 
     def for_texts(self, header: str | None) -> CsvFormat:
         """Return the format of single records, after the header of their file if it must be known."""
-        return replace(self, encoding="UTF-8", matching="none" if header is None else "name")
+        return replace(self, encoding="UTF-8", is_text=True, matching="none" if header is None else "name")
 
     def for_counting(self) -> CsvFormat:
         """Return the format in which a file of any columns has as many records."""
@@ -79,11 +81,12 @@ class JsonFormat:
     non_numeric: bool = True
     line_end: str | None = None
     encoding: str = "UTF-8"
+    is_text: bool = False
     formats: Formats = field(default_factory=Formats)
 
     def for_texts(self) -> JsonFormat:
         """Return the format of single records. Those of a file with `multi_line` may have several lines."""
-        return replace(self, encoding="UTF-8")
+        return replace(self, encoding="UTF-8", is_text=True)
 
     def for_counting(self) -> JsonFormat:
         """Return the format in which a file of any fields has as many records."""

@@ -137,9 +137,7 @@ class Store(Protocol):
         The ETag of such a copy is checked in the same step. Otherwise read, compare checksums and `put`.
         """
 
-    def list(
-        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
-    ) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
         """Yield every object whose name begins with `prefix` and is after `start_after`, in the order of names.
 
         Objects that are written or deleted during the listing may be missing from it. All others appear exactly once.

@@ -154,9 +154,7 @@ class FaultStore:
         """Compare the inner stores."""
         return self._inner.copies_from(origin._inner if isinstance(origin, FaultStore) else origin)
 
-    def list(
-        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
-    ) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
         """Call the inner store."""
         for entry in self._living().list(prefix, start_after, enters):
             self._living()

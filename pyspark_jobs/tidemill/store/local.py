@@ -137,9 +137,7 @@ class LocalStore:
         del origin
         return False
 
-    def list(
-        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
-    ) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
         """Walk the folders in the order of names, except `.tmp`."""
         with _errors("list", self._base):
             yield from walk(self._base, self.uri, prefix, start_after, enters)

@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 
 from .. import clock
 from ..errors import InvalidInput
-from .contract import Enters, Entry, ObjectMissing, Store, check_range, checked, checked_prefix, get_unchanged, read_then_stat
+from .contract import (
+    Enters,
+    Entry,
+    ObjectMissing,
+    Store,
+    check_range,
+    checked,
+    checked_prefix,
+    get_unchanged,
+    read_then_stat,
+)
 
 
 @dataclass
@@ -109,9 +119,7 @@ class MemoryStore:
         """Return whether `origin` is a memory store, whose ETags are digests of the content."""
         return isinstance(origin, MemoryStore)
 
-    def list(
-        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
-    ) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
         """Yield a sorted snapshot of the names."""
         del enters
         base = len(self._prefix)

@@ -155,9 +155,7 @@ class S3Store:
         """Return whether `origin` is on S3, opened with the same options."""
         return isinstance(origin, S3Store) and origin._options == self._options
 
-    def list(
-        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
-    ) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
         """Yield entries from pages of 1,000 names, without the empty objects that mark folders.
 
         Keys that no store can address, such as `a//b` or one with a backslash, are skipped with a warning.

@@ -15,7 +15,9 @@ from ..driver.sink_checks import Accepted, check_outputs
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..protocol.compatible import Difference, Status, worst
+from ..protocol.progress import iso
 from ..protocol.records import Commit
+from ..protocol.time import before_batch
 from .against import Against, against
 from .open import on_branch
 
@@ -65,7 +67,7 @@ def check(context: Context) -> CheckReport:
 
 
 def _watermarks(context: Context, head: Commit | None) -> list[Difference]:
-    """Return the watermarks of the code that the newest commit does not have: `.withWatermark` took another column."""
+    """Return the watermarks of the code that the newest commit does not have: `.withWatermark` names another column."""
     known = {} if head is None else head.watermarks
     gone = ", ".join(sorted(name for name in known if name not in context.job.watermarks))
     if not gone:  # a watermark that no event time has moved yet is not recorded
@@ -73,9 +75,9 @@ def _watermarks(context: Context, head: Commit | None) -> list[Difference]:
     return [
         Difference(
             "", "watermark", name, gone, name, "compatible",
-            "it starts at 1970-01-01, so no row is late until a batch has moved it",
+            f"it starts at {iso(starts_ms)}; rows whose new event time is not later than that are late",
         )
-        for name in context.job.watermarks
+        for name, starts_ms in before_batch(context.job.watermarks, known).items()
         if name not in known
     ]  # fmt: skip
 

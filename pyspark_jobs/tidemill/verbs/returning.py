@@ -21,6 +21,7 @@ from ..protocol.records import Commit
 from ..schema import conform, int64_array
 from ..sources.contract import AHEAD, CONTENT, FAILED, FILE, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up
+from ..sources.rejects import is_not_text
 from ..sources.requeued import rows_as
 from .came_back import Row, came_back, requeued_rows
 from .corrected import corrected
@@ -313,7 +314,7 @@ class _Contents:
         refused: list[tuple[Row, str]] = []
         for file in dict.fromkeys(row["file"] for row in rows):
             of_file = [row for row in rows if row["file"] == file]
-            lost = [row for row in of_file if row["text"] is None or "UTF-8" in row["reason"]]
+            lost = [row for row in of_file if row["text"] is None or is_not_text(row["reason"])]
             refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
             if not lost:
                 made = of.parse(file, [row["text"] for row in of_file], zone)

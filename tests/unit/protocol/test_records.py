@@ -214,6 +214,11 @@ DESCRIBED = [
     ({"output": f"a decimal({'9' * 9_999})"}, "output`: "),
     ({"rules": ["sum(a)"]}, "rules`: expected an object, found"),
     ({"rules": {"total": 1}}, "rules.total`: expected a string, found '1'"),
+    ({"inputs": ["int"]}, "inputs`: expected an object, found"),
+    ({"inputs": {"total": None}}, "inputs.total`: expected a string, found 'None'"),
+    ({"inputs": {"total": "itn"}}, "inputs.total`: read schema `value itn`: at character 7: unknown type"),
+    ({"inputs": {"total": ""}}, "inputs.total`: found no type, expected one such as `int`"),
+    ({"inputs": {"total": "int, n int"}}, "inputs.total`: found 2 columns, expected a type such as `int`"),
 ]  # fmt: skip
 
 

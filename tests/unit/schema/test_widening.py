@@ -20,6 +20,7 @@ ACCEPTED = [
     ("a struct<x: int>", "a struct<x: bigint>"),
     ("a array<int>", "a array<bigint>"),
     ("a map<int, float>", "a map<bigint, double>"),
+    ("a map<float, int>", "a map<double, int>"),
     ("a struct<x: int not null>", "a struct<x: int>"),
 ]
 GROWN = [
@@ -49,6 +50,16 @@ REFUSED = [
     ("a array<int>", "a array<string>"),
     ("a map<struct<x: int>, int>", "a map<struct<x: int, y: int>, int>"),
 ]
+
+
+EXACT = [
+    ("a float", "a double"),
+    ("a array<float>", "a array<double>"),
+    ("a struct<x: int>", "a struct<x: int, y: int>"),
+    ("a array<struct<x: int>>", "a array<struct<x: int, y: int>>"),
+    ("a map<int, float>", "a map<int, double>"),
+]
+"""Accepted, unless equal values must stay equal."""
 
 
 def is_accepted(before: str, after: str, grows: bool) -> bool:
@@ -120,9 +131,36 @@ def test_a_wider_key_has_the_same_hash(before: str, after: str) -> None:
         "a struct<x: int>": [{"x": 1}, {"x": None}, None],
         "a struct<x: int not null>": [{"x": 1}, None],
         "a array<int>": [[1, 2], [], None],
+        "a map<float, int>": [[(0.1, 2), (0.5, 1)], [], None],
         "a map<int, float>": [[(2, 0.5), (1, 0.1)], [], None],
     }
     batch = pa.RecordBatch.from_pylist([{"a": value} for value in values[before]], to_arrow(before))
     wider = widened(batch, to_arrow(after))
     assert _native.key_hashes(batch) == _native.key_hashes(wider)
     assert _native.key_order(batch) == _native.key_order(wider)
+
+
+@pytest.mark.parametrize(("before", "after"), EXACT)
+def test_an_exact_comparison_keeps_equal_values_equal(before: str, after: str) -> None:
+    (change,) = compare(to_arrow(before), to_arrow(after), grows=True, exact="everywhere")
+    assert not change.is_accepted and is_accepted(before, after, grows=True)
+
+
+@pytest.mark.parametrize(("before", "after"), [("a int", "a bigint"), ("a int", "a int, b float")])
+def test_an_exact_comparison_accepts_wider_integers_and_new_columns(before: str, after: str) -> None:
+    (change,) = compare(to_arrow(before), to_arrow(after), grows=True, exact="everywhere")
+    assert change.is_accepted
+
+
+KEYS = [
+    ("a map<float, int>", "a map<double, int>", False),
+    ("a array<map<struct<x: float>, int>>", "a array<map<struct<x: double>, int>>", False),
+    ("a map<int, struct<x: float>>", "a map<int, struct<x: double, y: int>>", True),
+    ("key float, s struct<key: float>", "key double, s struct<key: double>", True),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "accepted"), KEYS)
+def test_keys_of_maps_can_be_compared_exactly(before: str, after: str, accepted: bool) -> None:
+    changes = compare(to_arrow(before), to_arrow(after), grows=True, exact="in keys of maps")
+    assert all(change.is_accepted for change in changes) == accepted

@@ -246,11 +246,17 @@ def test_mixed_line_ends_are_read(tmp_path: Path) -> None:
     assert values(blocks(csv_source(tmp_path, "a int, b string"))) == [(1, "x"), (2, "y\r\nz"), (3, "w")]
 
 
-def test_an_unclosed_quote_rejects_the_rest_of_the_file(tmp_path: Path) -> None:
-    file(tmp_path, "a.csv", '1,x\n2,"y\n3,z\n')
+def test_an_unclosed_quote_on_the_last_line_is_a_reject(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,x\n2,"y\n')
     found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
     assert values(found) == [(1, "x")]
-    assert [(r["line"], r["text"]) for r in rejects(found)] == [(2, '2,"y\n3,z\n')]
+    assert [(r["line"], r["text"]) for r in rejects(found)] == [(2, '2,"y\n')]
+
+
+def test_an_unclosed_quote_before_the_last_line_makes_the_file_unreadable(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,x\n2,"y\n' + "3,z\n" * 1000)
+    with pytest.raises(InvalidInput, match="line 2: a quote of the record on line 2 is not closed"):
+        blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
 
 
 def test_stray_quotes_do_not_hide_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import tidemill as tm
-from tests.unit.sources.reading import blocks, file, rejects
+from tests.unit.sources.reading import blocks, file, rejects, values
 from tidemill.cli.main import main, tidemill
 from tidemill.cli.output import Output
 from tidemill.schema import to_ddl
@@ -153,6 +153,14 @@ def test_a_header_alone_names_columns(tmp_path: Path) -> None:
     assert f"`{path}` has no rows" in notes_of(path, header=True)
 
 
+def test_names_that_a_header_has_twice_are_left_out(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "a,a,a0,b\n1,2,3,4\n")
+    found = infer([str(path)], None, {"header": True})
+    assert to_ddl(found.schema) == "a1 int, b int"
+    assert found.notes == [f"column `a0` of `{path}` cannot be declared: several columns have this name"]
+    assert values(blocks(Files(tmp_path, format="csv", header=True, schema=found.schema))) == [(2, 4)]
+
+
 def test_patterns_of_dates_are_applied(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "05.01.2024,5.1.24 10:00\n")
     assert ddl_of(path, dateFormat="dd.MM.yyyy", timestampFormat="d.M.yy HH:mm") == "_c0 date, _c1 timestamp"
@@ -209,3 +217,13 @@ def test_control_characters_of_files_are_escaped_in_what_the_command_prints(
     assert "\x1b" not in done.output
     assert main(["schema", str(path), "--header", "--json"]) == 0
     assert "\\u001b[31mid" in capfd.readouterr().out
+
+
+def test_more_rejects_and_elements_than_a_block_has_are_looked_at(tmp_path: Path) -> None:
+    array = "[" + ", ".join(['{"a":1}'] * 20_000 + ["7"] * 20_000) + "]"
+    path = file(tmp_path, "a.json", "7\n" * 20_000 + array + '\n{"b":2}\n')
+    found = infer([str(path)], None, {})
+    assert to_ddl(found.schema) == "a int, b int"
+    assert found.notes == [
+        f"40,000 records of `{path}` are not JSON objects. The first is on line 1: not a JSON object"
+    ]

@@ -21,7 +21,7 @@ NUMBERS = ["0", "-1", "7", "007", "2147483648", "9223372036854775807", "92233720
 WORDS = ["", "x", " 7 ", "true", "FALSE", "NaN", "Infinity", "-Inf", "2024-01-05", "24-01-05", "2024-1-5", "5.1.2024",
          "2024-01-05 10:00:00", "2024-01-05T10:00:00.5Z", "2024-01-05 junk", "9999-12-31", "0001-01-01", "12:00",
          "a\u2028b", "a\x85b", "\u00e9\u4e2d", "`", "\x1b[31m", "+5", ".5", "5.", "1d", "0x1p3", "٣"]  # fmt: skip
-NAMES = ["a", "A", "b", "", "name", "Name", "x`y", "x y", "_row", "_batch_id", "é", "a.b", "\x1b", "select"]
+NAMES = ["a", "A", "a0", "b", "", "name", "Name", "x`y", "x y", "_row", "_batch_id", "é", "a.b", "\x1b", "select"]
 SEEDS = range(150)
 
 
@@ -33,7 +33,8 @@ def some(random: random.Random, choices: list[str]) -> list[str]:
 def read_again(folder: Path, found: Any, kind: str, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rejects of the files of a folder, read with the schema that was found, which is also valid as DDL."""
     assert to_arrow(to_ddl(found.schema)) == found.schema == to_arrow(found.schema)
-    more = {} if kind == "json" or not options.get("header") else {"missingColumns": "null"}
+    by_name = options.get("header") and not options.get("enforceSchema")
+    more = {"missingColumns": "null"} if by_name else {}
     source = Files(folder, format=kind, schema=found.schema, mode="PERMISSIVE", **options, **more)  # type: ignore[arg-type]
     return rejects(blocks(source))
 
@@ -84,7 +85,7 @@ def test_every_record_of_random_csv_fits_the_schema_that_was_found(tmp_path: Pat
     options: dict[str, Any] = chance.choice(
         [{}, {"header": True}, {"header": True, "enforceSchema": True}, {"sep": "||"}, {"dateFormat": "d.M.yyyy"}]
     )
-    names = chance.sample([name for name in NAMES if name != "\x1b"], 3)
+    names = chance.choices([name for name in NAMES if name != "\x1b"], k=3)
     cells = [some(chance, chance.choice([NUMBERS, WORDS])) + ["", "1"][: chance.randint(0, 2)] for _ in range(3)]
     for number in range(chance.randint(1, 2)):
         order = list(range(3))

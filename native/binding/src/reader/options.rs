@@ -53,9 +53,9 @@ impl TextLimits {
         }
     }
 
-    pub(super) fn form(&self, py: Python<'_>, encoding: &str, format: &'static str) -> PyResult<Form> {
+    pub(super) fn form(&self, py: Python<'_>, encoding: &str, is_text: bool, format: &'static str) -> PyResult<Form> {
         let charset = Charset::named(encoding).ok_or_else(|| invalid(py, &format!("unknown encoding `{encoding}`")))?;
-        Ok(Form { charset, format, buffer_bytes: self.buffer_bytes })
+        Ok(Form { charset, format, is_text, buffer_bytes: self.buffer_bytes })
     }
 }
 
@@ -73,6 +73,7 @@ pub(super) struct CsvFormat {
     trim_trailing: bool,
     line_end: Option<String>,
     encoding: String,
+    is_text: bool,
     matching: String,
     extra_columns: String,
     missing_columns: String,
@@ -84,7 +85,7 @@ impl CsvFormat {
         Ok(CsvOptions {
             dialect: self.dialect(),
             matching: self.matching(),
-            form: limits.form(py, &self.encoding, "CSV")?,
+            form: limits.form(py, &self.encoding, self.is_text, "CSV")?,
             limits: limits.limits(),
             times: self.formats.times(py, time_zone)?,
         })
@@ -131,6 +132,7 @@ pub(super) struct JsonFormat {
     non_numeric: bool,
     line_end: Option<String>,
     encoding: String,
+    is_text: bool,
     formats: Formats,
 }
 
@@ -149,7 +151,7 @@ impl JsonFormat {
             },
             max_depth: MAX_DEPTH,
             line_end: self.line_end.clone().map(String::into_bytes),
-            form: limits.form(py, &self.encoding, "JSON")?,
+            form: limits.form(py, &self.encoding, self.is_text, "JSON")?,
             limits: limits.limits(),
             times: self.formats.times(py, time_zone)?,
         })

@@ -118,15 +118,19 @@ pub(super) fn safe(header: &[Option<String>]) -> Vec<String> {
     header.iter().enumerate().map(name).collect()
 }
 
-/// Return the place of a name: its own, else that of the only one that differs by the case of letters alone.
+/// Return the place of the only column with a name, else of the only one that differs by the case of letters alone.
+///
+/// Two columns may have one name if the place of one makes it the name of another, as in `a,a0,a`.
 fn place(names: &[String], wanted: &str) -> Option<usize> {
-    if let Some(exact) = names.iter().position(|name| name == wanted) {
-        return Some(exact);
-    }
+    let only = |is_alike: &dyn Fn(&String) -> bool| {
+        let mut alike = names.iter().enumerate().filter(|(_, name)| is_alike(name));
+        let first = alike.next().map(|(place, _)| place);
+        (first, alike.next().is_some())
+    };
     let lower = wanted.to_lowercase();
-    let mut alike = names.iter().enumerate().filter(|(_, name)| name.to_lowercase() == lower);
-    match (alike.next(), alike.next()) {
-        (Some((found, _)), None) => Some(found),
+    match (only(&|name| name == wanted), only(&|name| name.to_lowercase() == lower)) {
+        ((Some(exact), false), _) => Some(exact),
+        ((None, _), (Some(alike), false)) => Some(alike),
         _ => None,
     }
 }

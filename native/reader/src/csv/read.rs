@@ -99,7 +99,7 @@ impl CsvReader {
 
     /// Return the next block, or `None` at the end of the file. After an error there are no more blocks.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
-        while !self.is_done && self.rows.len() < self.limits.block_rows && self.block_bytes < self.limits.block_bytes {
+        while !self.is_done && self.room() > 0 {
             let read = self.read_batch();
             self.is_done |= read.is_err();
             read?;
@@ -127,6 +127,10 @@ impl CsvReader {
         let name = |text: &[u8]| (has_header && text != null.as_slice()).then(|| lossless(text));
         let names: Vec<_> = fields.spans.iter().map(|span| name(span.text(data, &fields.side))).collect();
         Ok(safe(&names))
+    }
+
+    fn room(&self) -> usize {
+        self.limits.room(self.rows.len(), self.rejects.len(), self.block_bytes)
     }
 
     fn read_header(&mut self, schema: &Schema) -> Result<()> {
@@ -200,6 +204,20 @@ impl CsvReader {
         Err(Unreadable { line: Some(self.line), reason, hint: Some(hint) }.into())
     }
 
+    /// Refuse a record whose last quote is not closed, if it has several lines: they would be one reject.
+    fn check_open(&self, text: &[u8]) -> Result<()> {
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        if memchr::memchr2(b'\n', b'\r', &text[..end]).is_none() {
+            return Ok(());
+        }
+        let reason = format!(
+            "a quote of the record on line {} is not closed, so that the rest of the file would be one value",
+            self.line
+        );
+        let hint = "correct the record; if quotes mean nothing in this file, declare quote=\"\"".to_owned();
+        Err(Unreadable { line: Some(self.line), reason, hint: Some(hint) }.into())
+    }
+
     /// Split and convert some records; at most as many as the block has room for.
     fn read_batch(&mut self) -> Result<()> {
         let mut batch = std::mem::take(&mut self.spare);
@@ -216,16 +234,19 @@ impl CsvReader {
     /// Fill `batch` with records of the right width. Return where the next record begins, and whether it needs more
     /// bytes.
     fn split(&mut self, batch: &mut Batch) -> Result<(usize, bool)> {
-        let room = BATCH_RECORDS.min(self.limits.block_rows - self.rows.len());
+        let (room, rejects) = (self.room().min(BATCH_RECORDS), self.rejects.len());
         let (data, is_last) = (self.buffer.bytes(), self.buffer.is_last());
         let mut at = 0;
-        while batch.records.len() < room && self.block_bytes < self.limits.block_bytes {
+        while batch.records.len() + self.rejects.len() - rejects < room && self.block_bytes < self.limits.block_bytes {
             let (spans, side) = (batch.fields.spans.len(), batch.fields.side.len());
             match self.splitter.next(data, at, is_last, &mut batch.fields) {
                 Step::Record(found) => {
                     let record = Record { start: at, end: found.end, line: self.line, row: self.next_row };
                     let width = batch.fields.spans.len() - spans;
                     self.check_length(found.end - at)?;
+                    if found.is_open {
+                        self.check_open(&data[at..found.end])?;
+                    }
                     if width == self.places.width && !found.is_open {
                         batch.records.push(record);
                     } else {

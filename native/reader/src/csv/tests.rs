@@ -18,7 +18,7 @@ use crate::time::{Times, Zone};
 const BIG: usize = 1 << 20;
 
 fn form(buffer_bytes: usize) -> Form {
-    Form { charset: Charset::Utf8, format: "CSV", buffer_bytes }
+    Form { charset: Charset::Utf8, format: "CSV", is_text: false, buffer_bytes }
 }
 
 fn options(dialect: Dialect, matching: Matching, buffer_bytes: usize) -> CsvOptions {
@@ -132,10 +132,31 @@ fn text_after_a_closing_quote_makes_the_field_literal() {
 }
 
 #[test]
-fn an_unclosed_quote_is_a_reject_with_all_of_its_text() {
-    let (rows, rejects) = read(b"1,a\n2,\"b\n3,c\n", &texts(2), options(Dialect::default(), Matching::NoHeader, 4));
+fn an_unclosed_quote_is_a_reject_on_the_last_line_and_else_an_error() {
+    let read_one = |data: &[u8]| read(data, &texts(2), options(Dialect::default(), Matching::NoHeader, 4));
+    let (rows, rejects) = read_one(b"1,a\n2,\"b\n");
     assert_eq!(rows, [(0, some(&["1", "a"]))]);
-    assert_eq!(rejects, [(2, "a quote is not closed".into(), "2,\"b\n3,c\n".into())]);
+    assert_eq!(rejects, [(2, "a quote is not closed".into(), "2,\"b\n".into())]);
+    let found = blocks(b"1,a\n2,\"b\n3,c\n", &texts(2), options(Dialect::default(), Matching::NoHeader, 4));
+    let Err(ReadError::Content(open)) = found else { panic!("{found:?}") };
+    assert_eq!(open.line, Some(2));
+}
+
+#[test]
+fn text_that_begins_like_another_format_is_text() {
+    for data in ["PARENT_ID,NAME\n1,x\n", "%PDF-,PK\n", "ORC,x\n", "PAR1,PAR1\n"] {
+        assert!(
+            blocks(data.as_bytes(), &texts(2), options(Dialect::default(), Matching::NoHeader, 64)).is_ok(),
+            "{data}"
+        );
+    }
+    for data in [&b"PAR1\x15\x00\x00"[..], b"a\0,\0b\0\n\0", b"\0a\0,\0b\0\n"] {
+        let found = blocks(data, &texts(2), options(Dialect::default(), Matching::NoHeader, 64));
+        assert!(matches!(found, Err(ReadError::Content(_))), "{found:?}");
+    }
+    let known =
+        CsvOptions { form: Form { is_text: true, ..form(64) }, ..options(Dialect::default(), Matching::NoHeader, 64) };
+    assert_eq!(read(b"PK\x03\x04,y\n", &texts(2), known).0, [(0, some(&["PK\u{3}\u{4}", "y"]))]);
 }
 
 #[test]
@@ -184,6 +205,17 @@ fn names_that_stand_twice_get_their_places() {
 }
 
 #[test]
+fn a_name_of_two_columns_is_no_column() {
+    let matching = Matching::Name(Extra::Ignore, Missing::Fail);
+    for (header, name) in [("a,a0,a", "a0"), (",_c0,x", "_c0")] {
+        let data = format!("{header}\n1,2,3\n");
+        let found =
+            blocks(data.as_bytes(), &schema(&[(name, DataType::Utf8)]), options(Dialect::default(), matching, 64));
+        assert!(matches!(found, Err(ReadError::Content(_))), "{header}: {found:?}");
+    }
+}
+
+#[test]
 fn a_value_that_does_not_fit_is_a_reject_with_its_column() {
     let both = schema(&[("n", DataType::Int32), ("t", DataType::Utf8)]);
     let found = blocks(b"1,a\nx,b\n3,c\n", &both, options(Dialect::default(), Matching::NoHeader, 4)).unwrap();
@@ -220,6 +252,18 @@ fn blocks_are_cut_by_records_alone() {
         let rows: Vec<usize> =
             blocks(data.as_bytes(), &texts(1), small).unwrap().iter().map(|block| block.rows.num_rows()).collect();
         assert_eq!(rows, [20, 17, 17, 17, 17, 12]);
+    }
+}
+
+#[test]
+fn rejects_end_a_block_as_rows_do() {
+    let data: String = (0..100).map(|n| if n % 3 == 0 { format!("{n}\n") } else { "x\n".into() }).collect();
+    for buffer_bytes in [4, 7, BIG] {
+        let mut small = options(Dialect::default(), Matching::NoHeader, buffer_bytes);
+        small.limits.block_rows = 30;
+        let found = blocks(data.as_bytes(), &schema(&[("n", DataType::Int32)]), small).unwrap();
+        let sizes: Vec<_> = found.iter().map(|block| (block.rows.num_rows(), block.rejects.len())).collect();
+        assert_eq!(sizes, [(15, 30), (15, 30), (4, 6)]);
     }
 }
 
@@ -267,6 +311,11 @@ proptest! {
     fn every_record_is_one_row_or_one_reject_for_every_size_of_buffer(parts in prop::collection::vec(token(), 0..40)) {
         let data = parts.concat();
         let wanted = records(&data);
+        let last = wanted.last().map_or("", |last| last.trim_end_matches(['\n', '\r']));
+        if blocks(data.as_bytes(), &texts(2), options(Dialect::default(), Matching::NoHeader, BIG)).is_err() {
+            prop_assert!(last.contains('"') && last.contains(['\n', '\r']), "{:?}", last);
+            return Ok(());
+        }
         let whole = read(data.as_bytes(), &texts(2), options(Dialect::default(), Matching::NoHeader, BIG));
         for buffer_bytes in [4, 5, 7, 64] {
             let found = read(data.as_bytes(), &texts(2), options(Dialect::default(), Matching::NoHeader, buffer_bytes));

@@ -59,6 +59,8 @@ pub struct JsonReader {
     next_row: i64,
     line: u64,
     block_bytes: usize,
+    /// The elements that are left of an array on a line.
+    rest: Option<Rest>,
     /// With `multi_line`: whether the next record is in an array.
     in_array: Inside,
     is_done: bool,
@@ -97,6 +99,16 @@ impl Record {
     }
 }
 
+/// The elements that are left of an array on the first line of the buffer, whose tape is that of the last batch.
+struct Rest {
+    /// The next element.
+    node: u32,
+    /// The end of the elements in the tape.
+    end: u32,
+    /// Where the next line begins.
+    next: usize,
+}
+
 #[derive(Default)]
 struct Batch {
     tape: Vec<Node>,
@@ -128,6 +140,7 @@ impl JsonReader {
             next_row: 0,
             line: 1,
             block_bytes: 0,
+            rest: None,
             in_array: Inside::Nothing,
             is_done: false,
         })
@@ -135,8 +148,7 @@ impl JsonReader {
 
     /// Return the next block, or `None` at the end of the file. After an error there are no more blocks.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
-        let limits = self.options.limits;
-        while !self.is_done && self.rows.len() < limits.block_rows && self.block_bytes < limits.block_bytes {
+        while !self.is_done && self.room() > 0 {
             let read = self.read_batch();
             self.is_done |= read.is_err();
             read?;
@@ -161,7 +173,7 @@ impl JsonReader {
     pub fn next_shape(&mut self) -> Result<Option<(Shape, usize, Vec<Reject>)>> {
         let (mut shape, mut count) = (Shape::default(), 0);
         let limits = self.options.limits;
-        while !self.is_done && count < limits.block_rows && self.block_bytes < limits.block_bytes {
+        while !self.is_done && limits.room(count, self.rejects.len(), self.block_bytes) > 0 {
             count += self.look_at_batch(&mut shape).inspect_err(|_| self.is_done = true)?;
         }
         self.block_bytes = 0;
@@ -197,7 +209,9 @@ impl JsonReader {
     /// Parse some records. Return them, where the next one begins, and whether it needs more bytes.
     fn parse_batch(&mut self) -> Result<(Batch, (usize, bool))> {
         let mut batch = std::mem::take(&mut self.spare);
-        batch.tape.clear();
+        if self.rest.is_none() {
+            batch.tape.clear();
+        }
         batch.records.clear();
         let parsed =
             if self.options.multi_line { self.parse_values(&mut batch)? } else { self.parse_lines(&mut batch)? };
@@ -233,17 +247,23 @@ impl JsonReader {
         Err(Unreadable { line: Some(self.line), reason, hint: Some(hint.into()) }.into())
     }
 
-    /// Whether the block has room for further records.
-    fn has_room(&self, batch: &Batch) -> bool {
-        batch.records.len() < BATCH_RECORDS.min(self.options.limits.block_rows - self.rows.len())
-            && self.block_bytes < self.options.limits.block_bytes
+    fn room(&self) -> usize {
+        self.options.limits.room(self.rows.len(), self.rejects.len(), self.block_bytes)
+    }
+
+    /// Return how many records may still be added to a batch.
+    fn room_of(&self, batch: &Batch) -> usize {
+        self.room().min(BATCH_RECORDS).saturating_sub(batch.records.len() + batch.rejects.len())
     }
 
     /// Parse lines. Return where the next one begins, and whether it needs more bytes.
     fn parse_lines(&mut self, batch: &mut Batch) -> Result<(usize, bool)> {
         let mut at = 0;
         let mut checked = Checked::default();
-        while self.has_room(batch) {
+        if let Some(rest) = self.rest.take() {
+            return Ok((self.elements(batch, rest), false));
+        }
+        while self.room_of(batch) > 0 {
             let data = self.buffer.bytes();
             if at == data.len() && self.buffer.is_last() {
                 self.is_done = true;
@@ -254,7 +274,14 @@ impl JsonReader {
             let line = &data[at..end];
             if line.iter().any(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
                 let is_utf8 = checked.is_utf8(data, at, end);
-                self.parse_line(batch, at, end, is_utf8);
+                let before = batch.tape.len();
+                if self.parse_line(batch, at, end, is_utf8) {
+                    if at > 0 {
+                        batch.tape.truncate(before); // it is read again, as the first line of a batch of its own
+                        return Ok((at, false));
+                    }
+                    return Ok((self.elements(batch, Rest { node: 1, end: batch.tape[0].next, next }), false));
+                }
                 self.block_bytes += next - at;
             }
             self.line += 1;
@@ -281,7 +308,8 @@ impl JsonReader {
         }
     }
 
-    fn parse_line(&mut self, batch: &mut Batch, start: usize, end: usize, is_utf8: bool) {
+    /// Add the record of a line. Return whether it is an array instead, whose elements are the records.
+    fn parse_line(&mut self, batch: &mut Batch, start: usize, end: usize, is_utf8: bool) -> bool {
         let (before, line) = (batch.tape.len(), self.line);
         let data = &self.buffer.bytes()[..end];
         let parser = Parser { data, allow: self.options.allow, max_depth: self.options.max_depth };
@@ -289,12 +317,7 @@ impl JsonReader {
             let after = parser.space(after)?;
             if after == end { Ok(()) } else { Err(Stop::Invalid(after, "expected the end of the line")) }
         });
-        let number = |reader: &mut Self| {
-            reader.next_row += 1;
-            reader.next_row - 1
-        };
-        let failed = parsed.is_err();
-        if failed || !is_utf8 {
+        if parsed.is_err() || !is_utf8 {
             batch.tape.truncate(before);
             let reason = if is_utf8 {
                 no_json(parsed.err().as_ref(), start, end)
@@ -302,32 +325,45 @@ impl JsonReader {
                 format!("not {}", self.options.form.charset.name())
             };
             let text = lossless(&data[start..end]);
-            number(self);
+            self.next_row += 1;
             batch.rejects.push(Reject { line, column: None, reason, text });
-            return;
+            return false;
+        }
+        if batch.tape[before].kind == Kind::Array {
+            return true;
         }
         #[expect(clippy::cast_possible_truncation, reason = "tapes of a batch are below 1 GiB")]
-        let root = before as u32;
-        if batch.tape[before].kind != Kind::Array {
-            let row = number(self);
-            batch.records.push(Record { node: root, start, end, line, row });
-            return;
-        }
-        let mut node = root + 1;
-        while node < batch.tape[before].next {
-            let element = batch.tape[node as usize];
+        let node = before as u32;
+        batch.records.push(Record { node, start, end, line, row: self.next_row });
+        self.next_row += 1;
+        false
+    }
+
+    /// Add elements of the array on the first line, as many as there is room for. Return how much is consumed: nothing
+    /// as long as some are left.
+    fn elements(&mut self, batch: &mut Batch, mut rest: Rest) -> usize {
+        let room = self.room_of(batch);
+        while rest.node < rest.end && batch.records.len() < room {
+            let element = batch.tape[rest.node as usize];
             let quotes = usize::from(matches!(element.kind, Kind::Plain | Kind::Escaped));
             let (start, end) = (element.start as usize - quotes, element.end as usize + quotes);
-            let row = number(self);
-            batch.records.push(Record { node, start, end, line, row });
-            node = element.next;
+            batch.records.push(Record { node: rest.node, start, end, line: self.line, row: self.next_row });
+            self.next_row += 1;
+            rest.node = element.next;
         }
+        if rest.node < rest.end {
+            self.rest = Some(rest);
+            return 0;
+        }
+        self.block_bytes += rest.next;
+        self.line += 1;
+        rest.next
     }
 
     /// Parse values, or elements of arrays, over any number of lines.
     fn parse_values(&mut self, batch: &mut Batch) -> Result<(usize, bool)> {
         let mut at = 0;
-        while self.has_room(batch) {
+        while self.room_of(batch) > 0 {
             let data = self.buffer.bytes();
             let is_last = self.buffer.is_last();
             let white = white_space(&data[at..], is_last);
@@ -543,7 +579,7 @@ impl Part {
 fn no_json(stop: Option<&Stop>, start: usize, end: usize) -> String {
     let (place, why) = match stop {
         Some(Stop::Invalid(place, why)) => (*place, *why),
-        _ => (end, "the line ends within a value"),
+        _ => (end, "the line ends within a value; values over several lines need multiLine=True"),
     };
     format!("not a JSON object: byte {}: {why}", place - start + 1)
 }

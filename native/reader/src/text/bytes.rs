@@ -18,6 +18,8 @@ pub struct Form {
     pub charset: Charset,
     /// What messages call the format: `CSV`.
     pub format: &'static str,
+    /// Whether the input is known to be text in UTF-8, so that its first bytes say nothing about it.
+    pub is_text: bool,
     /// How many bytes are read at once.
     pub buffer_bytes: usize,
 }
@@ -34,6 +36,9 @@ pub struct Buffer {
 impl Buffer {
     /// Open a file: decompress it, check that it is text, decode it, and drop its byte order mark.
     pub fn open(file: Box<dyn Read + Send>, form: Form) -> Result<Self> {
+        if form.is_text {
+            return Ok(Self::new(file, form));
+        }
         let mut file = compressed::open(file)?;
         let start = compressed::first(&mut file, LOOKED_AT)?;
         if let Some(other) = not_text(&start, form.format, form.charset) {
@@ -41,7 +46,7 @@ impl Buffer {
         }
         let whole = Box::new(std::io::Cursor::new(start.clone()).chain(file));
         let input = decoded(whole, form.charset, &start);
-        let mut buffer = Self { input, data: vec![0; form.buffer_bytes.max(4)], start: 0, end: 0, is_last: false };
+        let mut buffer = Self::new(input, form);
         while buffer.bytes().len() < BOM.len() && !buffer.is_last {
             buffer.more()?;
         }
@@ -49,6 +54,10 @@ impl Buffer {
             buffer.consume(BOM.len());
         }
         Ok(buffer)
+    }
+
+    fn new(input: Box<dyn Read + Send>, form: Form) -> Self {
+        Self { input, data: vec![0; form.buffer_bytes.max(4)], start: 0, end: 0, is_last: false }
     }
 
     /// The bytes that are not consumed yet, as far as they are read.

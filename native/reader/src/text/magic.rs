@@ -26,7 +26,7 @@ pub fn not_text(start: &[u8], format: &str, charset: Charset) -> Option<Unreadab
         (b"SQLite format 3\0", "an SQLite database"),
     ];
     for (magic, what) in known {
-        if start.starts_with(magic) && (magic.len() > 3 || has_strange(start)) {
+        if start.starts_with(magic) && start.iter().any(|byte| is_control(*byte)) {
             let shown: Vec<String> = magic.iter().map(|byte| format!("{byte:02x}")).collect();
             return Some(Unreadable::file(format!(
                 "not {format}: the file begins with the bytes {}, which is {what}",
@@ -35,12 +35,18 @@ pub fn not_text(start: &[u8], format: &str, charset: Charset) -> Option<Unreadab
         }
     }
     if charset.is_utf16() {
-        return None;
+        return other_order(start, format, charset);
     }
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
         return Some(
             Unreadable::file(format!("not {format} in UTF-8: the file begins with the byte order mark of UTF-16"))
                 .with_hint("declare encoding=\"UTF-16\""),
+        );
+    }
+    if let Some(order) = order_without_mark(start) {
+        return Some(
+            Unreadable::file(format!("not {format}: every other byte is zero, as in {order}"))
+                .with_hint(format!("declare encoding=\"{order}\"")),
         );
     }
     is_binary(start, charset).then(|| {
@@ -50,8 +56,26 @@ pub fn not_text(start: &[u8], format: &str, charset: Charset) -> Option<Unreadab
     })
 }
 
-fn has_strange(start: &[u8]) -> bool {
-    start.iter().any(|byte| is_control(*byte)) || std::str::from_utf8(start).is_err()
+/// Return why a file is not UTF-16 in the byte order that was declared, if its byte order mark is that of the other.
+fn other_order(start: &[u8], format: &str, charset: Charset) -> Option<Unreadable> {
+    let (declared, other) = (charset.name(), if start.starts_with(b"\xff\xfe") { "UTF-16LE" } else { "UTF-16BE" });
+    let is_marked = start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff");
+    (is_marked && charset != Charset::Utf16 && declared != other).then(|| {
+        Unreadable::file(format!("not {format} in {declared}: the file begins with the byte order mark of {other}"))
+            .with_hint("declare encoding=\"UTF-16\"")
+    })
+}
+
+/// Return the order of the bytes of UTF-16 if the text looks like that: two characters or more, all below U+0100.
+fn order_without_mark(start: &[u8]) -> Option<&'static str> {
+    let units = start.chunks_exact(2);
+    if units.len() < 2 {
+        return None;
+    }
+    if units.clone().all(|unit| unit[0] != 0 && unit[1] == 0) {
+        return Some("UTF-16LE");
+    }
+    units.clone().all(|unit| unit[0] == 0 && unit[1] != 0).then_some("UTF-16BE")
 }
 
 fn is_control(byte: u8) -> bool {

@@ -22,7 +22,6 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// The fields of a text.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +36,6 @@ pub(super) struct Parsed {
     minute: Option<u32>,
     second: Option<u32>,
     micros: i64,
-    weekday: Option<usize>,
     offset: Option<i64>,
     zone: Option<Zone>,
 }
@@ -114,11 +112,6 @@ fn one<'a>(item: &Item, text: &'a [u8], parsed: &mut Parsed) -> Option<&'a [u8]>
         Item::Month { is_full } => {
             let (place, rest) = name(&MONTHS, *is_full, text)?;
             put(&mut parsed.month, u32::try_from(place).ok()? + 1)?;
-            Some(rest)
-        }
-        Item::Weekday { is_full } => {
-            let (place, rest) = name(&WEEKDAYS, *is_full, text)?;
-            put(&mut parsed.weekday, place)?;
             Some(rest)
         }
         Item::HalfDay => {
@@ -226,9 +219,6 @@ impl Parsed {
     /// Return the local time that the fields are, in µs since 1970.
     pub(super) fn wall_us(&self) -> Option<i64> {
         let date = self.days()?;
-        if self.weekday.is_some_and(|day| usize::try_from((i64::from(date) + 3).rem_euclid(7)).ok() != Some(day)) {
-            return None;
-        }
         let seconds = i64::from(self.hour()?) * 3600
             + i64::from(self.minute.unwrap_or(0)) * 60
             + i64::from(self.second.unwrap_or(0));

@@ -19,8 +19,6 @@ pub(super) enum Item {
     ShortYear,
     /// The name of a month, in full or its first three letters.
     Month { is_full: bool },
-    /// The name of a day of the week.
-    Weekday { is_full: bool },
     /// `AM` or `PM`.
     HalfDay,
     /// `AD` or `BC`.
@@ -151,9 +149,9 @@ fn item(letter: char, count: usize) -> Option<Item> {
         (count <= 2).then_some(Item::Number { field, least, most })
     };
     match (letter, count) {
-        ('y' | 'u', 2) => Some(Item::ShortYear),
-        ('y' | 'u', 1) => Some(Item::Number { field: Number::Year, least: 1, most: 4 }),
-        ('y' | 'u', 3..=4) => Some(Item::Number { field: Number::Year, least: count, most: 4 }),
+        ('y', 2) => Some(Item::ShortYear),
+        ('y', 1) => Some(Item::Number { field: Number::Year, least: 1, most: 4 }),
+        ('y', 3..=4) => Some(Item::Number { field: Number::Year, least: count, most: 4 }),
         ('M' | 'L', 3) => Some(Item::Month { is_full: false }),
         ('M' | 'L', 4) => Some(Item::Month { is_full: true }),
         ('M' | 'L', _) => number(Number::Month, 2),
@@ -169,8 +167,6 @@ fn item(letter: char, count: usize) -> Option<Item> {
         ('S', 1..=9) => Some(Item::Fraction(count)),
         ('a', 1) => Some(Item::HalfDay),
         ('G', 1..=3) => Some(Item::Era),
-        ('E', 1..=3) => Some(Item::Weekday { is_full: false }),
-        ('E', 4) => Some(Item::Weekday { is_full: true }),
         ('X' | 'x', 1..=5) => Some(Item::Offset(Offset {
             has_z: letter == 'X',
             has_colon: count == 3 || count == 5,
@@ -191,6 +187,8 @@ fn refused(letter: char, count: usize, position: usize) -> String {
     let letters: String = std::iter::repeat_n(letter, count).collect();
     let instead = match letter {
         'Y' | 'w' | 'W' | 'e' | 'c' => "weeks cannot be read; use yyyy, MM and dd",
+        'E' => "days of the week cannot be read, in Spark neither; quote the text, or leave it out",
+        'u' => "use yyyy for years",
         'Q' | 'q' => "quarters cannot be read; use MM",
         'n' | 'N' | 'A' => "use S for fractions of a second",
         'D' => "use D or DDD",
@@ -219,8 +217,6 @@ fn translated(pattern: &str) -> Option<String> {
                 'p' => "a",
                 'b' => "MMM",
                 'B' => "MMMM",
-                'a' => "EEE",
-                'A' => "EEEE",
                 'j' => "DDD",
                 'z' => "XXX",
                 _ => return None,

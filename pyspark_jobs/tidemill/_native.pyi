@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, Final, Literal, Self, final
+from typing import Any, Final, Literal, Self, TypeAlias, final
 
 import pyarrow as pa
 
@@ -818,6 +818,26 @@ def csv_names(file: Any, format: Any, limits: Any) -> list[str]:
 
 def json_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> TextFiles:
     """Return what opens files of JSON: `format` is a `JsonFormat`, `limits` are `TextLimits`."""
+
+@final
+class JsonShapes:
+    """A file of JSON of which only the shape of its values is asked."""
+
+    def next_shape(self) -> tuple[_JsonShape, int, list[tuple[int, int | None, str, str]]] | None:
+        """Return the shape of the next records, how many they are, and the rejects among them; None at the end.
+
+        A shape is what the values of one name are: kinds, numbers as they are written, strings without their escapes,
+        the fields of objects with their shapes, and the shape of the elements of arrays. A reject is that of
+        `TextReader`. Raises as `TextReader.next_block` does.
+        """
+
+_JsonShape: TypeAlias = tuple[list[str], list[str], list[str], list[tuple[str, "_JsonShape"]], "_JsonShape | None"]
+
+def json_shapes(file: Any, format: Any, limits: Any) -> JsonShapes:
+    """Open a file of JSON to learn the shape of its values; `limits` say how many records are one shape.
+
+    `file`, `format` and `limits` are those of `csv_names` and `json_files`.
+    """
 
 def values_of_texts(
     texts: Sequence[str | None], schema: pa.Schema, formats: Any, time_zone: str

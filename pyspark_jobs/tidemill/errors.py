@@ -19,6 +19,8 @@ import sys
 from functools import cache
 from typing import Any
 
+from .visible import visible_lines
+
 
 def summary(error: BaseException) -> str:
     """Return the type of an error and the first line of its message: `ZeroDivisionError: division by zero`."""
@@ -35,10 +37,11 @@ class TidemillError(Exception):
     """Base class of the five kinds of error; catch it to catch them all.
 
     `message` is the text without the hint. `hint` is one action for the caller, or None; it is the last line of
-    `str(error)`.
+    `str(error)`. INVARIANT: both are for people, so control characters that came from files are escaped.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
+        message, hint = visible_lines(message), None if hint is None else visible_lines(hint)
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
         self.message = message
         self.hint = hint

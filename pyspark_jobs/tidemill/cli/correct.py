@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from ..counts import count_of, versions_of
+from ..visible import visible_lines
 from .exits import Exit
 from .options import Target, pairs, point_in_time, target_options
 from .output import Output, output_options, result_file_option
@@ -33,7 +34,7 @@ class Consent:
     def given(self, lines: Sequence[str], out: Output) -> bool:
         """Print what will be done, ask if this is a terminal, and return whether to do it."""
         for line in lines:
-            click.echo(line, err=not self.dry_run or out.json)
+            click.echo(visible_lines(line), err=not self.dry_run or out.json)
         if self.dry_run:
             return False
         if self.yes or not sys.stdin.isatty():

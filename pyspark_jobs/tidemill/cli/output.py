@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from ..counts import versions_of
+from ..visible import visible_lines
 from . import result_file
 from .exits import as_tidemill_error, error_lines, trace
 from .stdio import patient
@@ -53,8 +54,8 @@ class Output:
         print(text, file=self.stdout or sys.stdout, flush=True, end="")
 
     def line(self, text: str) -> None:
-        """Print one line of the result."""
-        self.text(f"{text}\n")
+        """Print one line of the result. For people, control characters are escaped; JSON stays as it is."""
+        self.text(f"{text if self.json else visible_lines(text)}\n")
 
     def event(self, event: str, fields: Mapping[str, Any]) -> None:
         """Print one event as a JSON line."""
@@ -81,7 +82,7 @@ class Output:
         if self.json:
             self.line(json_line(fields))
         for line in trace(error) if self.debug else ():
-            click.secho(line, err=True, dim=True)
+            click.secho(visible_lines(line), err=True, dim=True)
         first, *rest = error_lines(known)
         if self.versions:
             rest.insert(0, f"{committed(self.versions)} before the failure; this is kept")

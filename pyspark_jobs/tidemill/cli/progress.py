@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..counts import count_of
+from ..visible import visible_lines
 from .output import Output
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _logged(write: Callable[[str], None]) -> Iterator[None]:
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            write(f"{record.levelname.lower()}: {record.getMessage()}")
+            write(f"{record.levelname.lower()}: {visible_lines(record.getMessage())}")
 
     log, handler = logging.getLogger("tidemill"), Lines(logging.WARNING)
     log.addHandler(handler)

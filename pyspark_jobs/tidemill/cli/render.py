@@ -1,6 +1,7 @@
 """Tables for people: Arrow tables and a pipeline's status, printed by rich. Only a terminal limits their width.
 
 INVARIANT: a value is printed so that the command line accepts it back: numbers without separators, an ASCII minus.
+Only control characters are escaped, so that no file can drive the terminal.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..counts import count_of
+from ..visible import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +40,9 @@ def table_of(rows: pa.Table, title: str | None = None) -> Table:
     """Convert an Arrow table to one of rich's, with numbers aligned right."""
     shown = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for field in rows.schema:
-        shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
+        shown.add_column(
+            Text(visible(field.name)), justify="right" if _is_number(field.type) else "left", overflow="fold"
+        )
     for values in zip(*(_values(column) for column in rows.columns), strict=True):
         shown.add_row(*map(cell, values))
     return shown
@@ -80,8 +84,8 @@ def cell(value: Any) -> Text:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return Text(str(int(value)))
     if isinstance(value, dict | list | tuple):
-        return Text(json.dumps(value, default=_json_text, ensure_ascii=False))
-    return Text(str(value) if isinstance(value, str | Decimal) else repr(value))
+        return Text(visible(json.dumps(value, default=_json_text, ensure_ascii=False)))
+    return Text(visible(str(value)) if isinstance(value, str | Decimal) else repr(value))
 
 
 def _json_text(value: Any) -> str:
@@ -111,7 +115,7 @@ def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         counts = [row[name] for name in ("input_rows", "input_files", "late_rows", "quarantined_rows")]
         numbers = [f"{count:,}" if row["kind"] == "batch" else "" for count in counts]
         cells = [str(row["version"]), row["kind"], _readable(row["batch_time"]), *numbers, _remarks(row)]
-        shown.add_row(*map(Text, cells), style="dim" if row["undone"] else None)
+        shown.add_row(*map(Text, map(visible, cells)), style="dim" if row["undone"] else None)
     return shown
 
 
@@ -131,7 +135,7 @@ def status_table(status: Status) -> Table:
     shown.add_column(style="bold")
     shown.add_column(overflow="fold")
     for name, value in _status_rows(status):
-        shown.add_row(Text(name), Text(value))
+        shown.add_row(Text(name), Text(visible(value)))
     return shown
 
 

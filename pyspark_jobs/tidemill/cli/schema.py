@@ -25,6 +25,7 @@ def schema(files: tuple[str, ...], format: str | None, header: bool, options: tu
     """
     from ..schema import to_ddl
     from ..sources.inference import infer
+    from ..visible import is_visible, visible
 
     given: dict[str, Any] = {"header": True} if header else {}
     for one in options:
@@ -34,7 +35,11 @@ def schema(files: tuple[str, ...], format: str | None, header: bool, options: tu
         given[name] = value
     found = infer(files, format, given)
     ddl = to_ddl(found.schema)
+    if not is_visible(ddl):
+        found.notes.append(
+            "names with control characters are shown escaped: take the schema from --json or tm.schema_of"
+        )
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
-    out.result({"verb": "schema", "status": "done", "schema": ddl, "notes": found.notes}, [ddl])
+    out.result({"verb": "schema", "status": "done", "schema": ddl, "notes": found.notes}, [visible(ddl)])
     return Exit.DONE

@@ -44,7 +44,7 @@ from .file_columns import FileColumns, metadata_of
 from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
 from .listing import Selection, ordered, partition_values
-from .options import FORMATS, known_options, read_options
+from .options import FORMATS, Flag, Format, Mode, check_dialect, known_options, read_options
 from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
 from .text import count_rows, opener, parse_texts, read_blocks
@@ -113,16 +113,16 @@ class Files:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        format: str = "parquet",
+        format: Format = "parquet",
         schema: Any = None,
-        header: bool | str = False,
+        header: Flag = False,
         *,
         maxFilesPerTrigger: int | str | None = None,
         maxBytesPerTrigger: int | str | None = None,
         pathGlobFilter: str | None = None,
-        recursiveFileLookup: bool | str = False,
+        recursiveFileLookup: Flag = False,
         modifiedAfter: str | int | datetime | None = None,
-        mode: str = FAILFAST,
+        mode: Mode = FAILFAST,
         start: str | int | datetime = "earliest",
         order: Literal["name", "modified"] = "name",
         overwritten: Literal["error", "new", "ignore"] = "error",
@@ -130,14 +130,14 @@ class Files:
         missingColumns: Literal["fail", "null"] = "fail",
         badFiles: Literal["fail", "quarantine"] = "fail",
         maxRecordBytes: int | str = RECORD_BYTES,
-        multiLine: bool | str = False,
+        multiLine: Flag = False,
         encoding: str = "UTF-8",
         charset: str | None = None,
         lineSep: str | None = None,
         dateFormat: str | None = None,
         timestampFormat: str | None = None,
         timestampNTZFormat: str | None = None,
-        enforceSchema: bool | str = False,
+        enforceSchema: Flag = False,
         sep: str = ",",
         delimiter: str | None = None,
         quote: str = '"',
@@ -146,23 +146,23 @@ class Files:
         comment: str = "",
         nullValue: str = "",
         emptyValue: str = "",
-        ignoreLeadingWhiteSpace: bool | str = False,
-        ignoreTrailingWhiteSpace: bool | str = False,
-        allowComments: bool | str = False,
-        allowUnquotedFieldNames: bool | str = False,
-        allowSingleQuotes: bool | str = True,
-        allowNumericLeadingZeros: bool | str = False,
-        allowBackslashEscapingAnyCharacter: bool | str = False,
-        allowUnquotedControlChars: bool | str = False,
-        allowNonNumericNumbers: bool | str = True,
+        ignoreLeadingWhiteSpace: Flag = False,
+        ignoreTrailingWhiteSpace: Flag = False,
+        allowComments: Flag = False,
+        allowUnquotedFieldNames: Flag = False,
+        allowSingleQuotes: Flag = True,
+        allowNumericLeadingZeros: Flag = False,
+        allowBackslashEscapingAnyCharacter: Flag = False,
+        allowUnquotedControlChars: Flag = False,
+        allowNonNumericNumbers: Flag = True,
     ) -> None:
         given = locals()
         if format not in FORMATS:
             raise unknown("format of tm.Files", str(format), FORMATS)
         self.path = _one_path(path)
         self.format: str = format
-        self._given = {name: given[name] for name, default in _defaults().items() if given[name] != default}
-        values = _defaults() | read_options(format, self._given)
+        self._given = {name: given[name] for name, default in _defaults().items() if given[name] not in (default, None)}
+        values = _defaults() | read_options(self._given)
         self.header: bool = values["header"]
         self.maxFilesPerTrigger: int | None = values["maxFilesPerTrigger"]
         self.maxBytesPerTrigger: int | None = values["maxBytesPerTrigger"]
@@ -199,6 +199,11 @@ class Files:
     def text_format(self) -> TextFormat | None:
         """How text files are written; None for Parquet."""
         return self._text
+
+    @property
+    def record_bytes(self) -> int:
+        """How long a record of a text file may be."""
+        return self._record_bytes
 
     @property
     def place(self) -> str:
@@ -472,6 +477,7 @@ def _text_format(kind: str, values: Mapping[str, Any]) -> TextFormat | None:
 
 def _csv_format(values: Mapping[str, Any], formats: Formats) -> CsvFormat:
     quote, escape, again = values["quote"], values["escape"], values["charToEscapeQuoteEscaping"]
+    check_dialect(values["sep"], quote, escape, values["comment"], values["lineSep"])
     matching = "name" if not values["enforceSchema"] else "position"
     return CsvFormat(
         separator=values["sep"],

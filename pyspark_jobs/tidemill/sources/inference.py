@@ -1,36 +1,40 @@
 """The schema that fits some files: a start for the schema that you declare, with what the files do not decide.
 
-Only local files are read, CSV and JSON up to `SAMPLE_ROWS` records each. INVARIANT: every value that was looked at fits
-its column; what is not certain has a note.
+Only local files are read, CSV and JSON up to `SAMPLE_ROWS` records each, by the readers that batches use. What the
+values of one column are is in `values.py`. INVARIANT: every value that was looked at fits its column; what is not
+certain has a note.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
+from ..names import ADDED
 from ..schema import listed, to_arrow, type_ddl
-from .contract import BLOCK_BYTES
+from ..visible import visible
+from .contract import BLOCK_BYTES, HIDDEN
 from .files import Files
-from .text_format import CsvFormat, TextLimits
+from .text_format import CsvFormat, JsonFormat, TextLimits
+from .values import NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
 
 SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""
+_BLOCK_ROWS = 8_192
 _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
             "parquet": "parquet"}  # fmt: skip
 _COMPRESSED = (".gz", ".zst", ".bz2")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_ZEROS = re.compile(r"[+-]?0\d+")
-_WIDER = ["tinyint", "smallint", "int", "bigint", "double"]
+
+_RESERVED = (*HIDDEN, *ADDED)
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_WIDER = {"double": {"tinyint", "smallint", "int", "float", "double"}, "timestamp_ntz": {"date", "timestamp_ntz"}}
+"""Types of Parquet columns, and what the reader widens to them, besides integers to wider ones."""
 
 
 @dataclass
@@ -41,7 +45,9 @@ class Inferred:
     notes: list[str] = field(default_factory=list)
 
 
-def schema_of(*files: str | os.PathLike[str], format: str | None = None, **options: Any) -> pa.Schema:
+def schema_of(
+    *files: str | os.PathLike[str], format: Literal["csv", "json", "parquet"] | None = None, **options: Any
+) -> pa.Schema:
     """Return the schema that fits local files, as a start for the one that you declare.
 
     `format` is "csv", "json" or "parquet"; by default the ending of each name says it. `options` are those of
@@ -62,21 +68,20 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
     """Return the schema of files and what they do not decide; see `schema_of`."""
     if not files:
         raise InvalidInput("schema_of needs at least one file")
-    columns: dict[str, list[tuple[str, str]]] = {}
+    kinds = list(dict.fromkeys(format or _format_of(file) for file in files))
+    if len(kinds) > 1:
+        raise InvalidInput(
+            f"schema_of: found files of the formats {listed(kinds)}, expected one format",
+            hint='one source reads files of one format; format="csv" reads all of them as CSV',
+        )
+    if kinds[0] not in _LOOKS:
+        raise InvalidInput(f"schema_of: unknown format {kinds[0]!r}, expected 'csv', 'json' or 'parquet'")
     notes: list[str] = []
+    look = _LOOKS[kinds[0]](Files("", schema="unknown string", **{**options, "format": kinds[0]}), notes)
     for file in files:
-        kind = format or _format_of(file)
-        found = _READ[kind](file, _source(kind, options), notes) if kind in _READ else None
-        if found is None:
-            raise InvalidInput(f"schema_of: unknown format {kind!r}, expected 'csv', 'json' or 'parquet'")
-        for name, ddl in found:
-            columns.setdefault(name, []).append((file, ddl))
-    for name, seen in columns.items():
-        if len({file for file, _ in seen}) < len(files):
-            missing = [file for file in files if file not in {one for one, _ in seen}]
-            notes.append(f'column `{name}` is not in {listed(missing)}: declare missingColumns="null" if it is right')
-    fields = [pa.field(name, _type(_widest(name, seen, notes))) for name, seen in columns.items()]
-    return Inferred(pa.schema(fields), list(dict.fromkeys(notes)))
+        look.add(file)
+    fields = look.fields()
+    return Inferred(to_arrow(pa.schema(fields)) if fields else pa.schema([]), list(dict.fromkeys(notes)))
 
 
 def _format_of(file: str) -> str:
@@ -85,176 +90,196 @@ def _format_of(file: str) -> str:
         name = name.removesuffix(ending)
     kind = _ENDINGS.get(name.rpartition(".")[2])
     if kind is None:
-        raise InvalidInput(f"schema_of: the ending of `{file}` says no format", hint='give it: format="csv"')
+        raise InvalidInput(f"schema_of: the ending of `{visible(file)}` says no format", hint='give it: format="csv"')
     return kind
 
 
-def _source(kind: str, options: dict[str, Any]) -> Files:
-    return Files("", format=kind, schema="unknown string", **options)
+class _Look:
+    """Collects the columns of files of one format."""
+
+    def __init__(self, source: Files, notes: list[str]) -> None:
+        self._source = source
+        self._notes = notes
+        self._files: list[str] = []
+        self._seen_in: dict[str, set[str]] = {}
+
+    def add(self, file: str) -> None:
+        """Look at a file."""
+        raise NotImplementedError
+
+    def fields(self) -> list[pa.Field]:
+        """Return the columns that all files fit."""
+        raise NotImplementedError
+
+    def _saw(self, file: str, columns: Iterable[str]) -> None:
+        self._files.append(file)
+        for name in columns:
+            self._seen_in.setdefault(name, set()).add(file)
+
+    def _note_missing(self, key: str, name: str) -> None:
+        missing = [visible(file) for file in self._files if file not in self._seen_in[key]]
+        if missing:
+            self._notes.append(
+                f'column `{visible(name)}` is not in {listed(missing)}: declare missingColumns="null" if it is right'
+            )
 
 
-def _type(ddl: str) -> pa.DataType:
-    return to_arrow(f"c {ddl}").field(0).type
+class _Parquet(_Look):
+    def __init__(self, source: Files, notes: list[str]) -> None:
+        super().__init__(source, notes)
+        self._columns: dict[str, tuple[str, list[str]]] = {}
+
+    def add(self, file: str) -> None:
+        kept: dict[str, str] = {}
+        for name, ddl in _opened(file, lambda: _native.ParquetFile(file)).columns:
+            reason = why_not(name, kept, _RESERVED)
+            reason = reason and f"cannot be declared: {reason}"
+            try:
+                ddl = type_ddl(type_of(ddl))
+            except InvalidInput:
+                reason = f"has type {visible(ddl)}, which cannot be read"
+            if reason is not None:
+                self._notes.append(f"column `{visible(name)}` of `{visible(file)}` {reason}")
+                continue
+            kept[name.lower()] = name
+            self._columns.setdefault(name.lower(), (name, []))[1].append(ddl)
+        self._saw(file, kept)
+
+    def fields(self) -> list[pa.Field]:
+        made = []
+        for key, (name, types) in self._columns.items():
+            kinds = list(dict.fromkeys(types))
+            fit = _widest(kinds)
+            if fit is None:
+                self._notes.append(
+                    f"column `{visible(name)}` is left out: no type reads {listed(map(visible, kinds))}; "
+                    "declare a source for each kind of file"
+                )
+                continue
+            self._note_missing(key, name)
+            made.append(pa.field(name, type_of(fit)))
+        return made
 
 
-def _parquet(file: str, source: Files, notes: list[str]) -> Iterator[tuple[str, str]]:
-    del source
-    for name, ddl in _opened(file, lambda: _native.ParquetFile(file)).columns:
-        try:
-            yield name, type_ddl(_type(ddl))
-        except InvalidInput:
-            notes.append(f"column `{name}` of `{file}` has type {ddl}, which cannot be read")
+class _Csv(_Look):
+    def __init__(self, source: Files, notes: list[str]) -> None:
+        super().__init__(source, notes)
+        assert isinstance(source.text_format, CsvFormat)
+        self._format = source.text_format
+        self._columns: dict[str, tuple[str, Texts]] = {}
+
+    def add(self, file: str) -> None:
+        format, limits = self._format, _limits(self._source)
+        names = _opened(file, lambda: _native.csv_names(file, format, limits))
+        schema = pa.schema([pa.field(name, pa.string()) for name in names])
+        by_place = format if format.matching == "none" else replace(format, matching="position")
+        reader = _opened(file, lambda: _native.csv_files(schema, by_place, limits, "UTC").open(file))
+        keys = self._keys(file, names)
+        columns = [None if key is None else self._columns[key][1] for key in keys]
+
+        def next_rows() -> tuple[int, list[Any]] | None:
+            found = _opened(file, reader.next_block)
+            if found is None:
+                return None
+            rows, rejects = found
+            for place, seen in enumerate(columns):
+                if seen is not None:
+                    seen.add([text for text in rows.column(place).to_pylist() if text is not None])
+            return rows.num_rows, rejects
+
+        _look(file, next_rows, "row", self._notes)
+        if names:
+            self._saw(file, [key for key in keys if key is not None])
+
+    def _keys(self, file: str, names: Sequence[str]) -> list[str | None]:
+        """Return under which key each column of a file is kept; None if it cannot be declared."""
+        by_name = self._format.matching == "name"
+        kept: dict[str, str] = {}
+        keys: list[str | None] = []
+        for place, name in enumerate(names):
+            reason = "several columns have this name" if names.count(name) > 1 else why_not(name, kept, _RESERVED)
+            if reason is not None and by_name:
+                self._notes.append(f"column `{visible(name)}` of `{visible(file)}` cannot be declared: {reason}")
+                keys.append(None)
+                continue
+            shown = name if reason is None else f"_c{place}"
+            key = shown.lower() if by_name else str(place)
+            kept[shown.lower()] = shown
+            self._columns.setdefault(key, (shown, Texts(self._format.formats, ("boolean", *NUMBERS, *TIMES))))
+            keys.append(key)
+        if not by_name and self._files and names and len(names) != len(self._columns):
+            self._notes.append(f"`{visible(file)}` has {len(names)} columns, other files have {len(self._columns)}")
+        return keys
+
+    def fields(self) -> list[pa.Field]:
+        if self._format.matching == "name":
+            for key, (name, _) in self._columns.items():
+                self._note_missing(key, name)
+        return [pa.field(name, text_type(texts, visible(name), self._notes)) for name, texts in self._columns.values()]
 
 
-def _csv(file: str, source: Files, notes: list[str]) -> Iterator[tuple[str, str]]:
-    format = source.text_format
-    assert isinstance(format, CsvFormat)
-    limits = TextLimits(SAMPLE_ROWS, BLOCK_BYTES)
-    names = _opened(file, lambda: _native.csv_names(file, format, limits))
-    schema = pa.schema([pa.field(name, pa.string()) for name in names])
-    reader = _opened(file, lambda: _native.csv_files(schema, format, limits, "UTC").open(file))
-    found = _opened(file, reader.next_block)
-    if found is None:
-        notes.append(f"`{file}` has no rows")
-        return
-    rows, rejects = found
-    if rejects:
-        line, _, reason, _ = rejects[0]
-        notes.append(f"{len(rejects):,} records of `{file}` are no rows, the first on line {line}: {reason}")
-    for name in names:
-        texts = [text for text in rows.column(name).to_pylist() if text is not None]
-        yield name, _text_type(name, texts, notes)
+class _Json(_Look):
+    def __init__(self, source: Files, notes: list[str]) -> None:
+        super().__init__(source, notes)
+        assert isinstance(source.text_format, JsonFormat)
+        self._format = source.text_format
+        self._records = Values(self._format.formats)
+
+    def add(self, file: str) -> None:
+        reader = _opened(file, lambda: _native.json_shapes(file, self._format, _limits(self._source)))
+
+        def next_records() -> tuple[int, list[Any]] | None:
+            found = _opened(file, reader.next_shape)
+            if found is None:
+                return None
+            shape, count, rejects = found
+            self._records.add(shape)
+            return count, rejects
+
+        _look(file, next_records, "JSON object", self._notes)
+
+    def fields(self) -> list[pa.Field]:
+        columns = declarable(self._records.fields, "", self._notes, _RESERVED)
+        return [pa.field(name, values.type(visible(name), self._notes)) for name, values in columns.items()]
 
 
-def _text_type(name: str, texts: Sequence[str], notes: list[str]) -> str:
-    """Return the narrowest type that all texts fit."""
-    if not texts:
-        notes.append(f"column `{name}` has no values: string is a guess")
-        return "string"
-    if any(_ZEROS.fullmatch(text) for text in texts):
-        notes.append(f"column `{name}` has numbers with leading zeros: string keeps them")
-        return "string"
-    for kind in ("boolean", "int", "bigint"):
-        if _all_fit(texts, kind):
-            return kind
-    if all(_NUMBER.fullmatch(text) for text in texts):
-        notes.append(_fractions(name, texts))
-        return "double"
-    if all(len(text.strip()) <= 10 for text in texts) and _all_fit(texts, "date"):
-        return "date"
-    if _all_fit(texts, "timestamp"):
-        if _all_fit(texts, "timestamp_ntz"):
-            notes.append(f"column `{name}` has times without an offset: they are in the time zone of the pipeline")
-        return "timestamp"
-    return "string"
+_LOOKS: dict[str, type[_Look]] = {"csv": _Csv, "json": _Json, "parquet": _Parquet}
 
 
-def _fractions(name: str, texts: Sequence[str]) -> str:
-    digits = [text.partition(".")[2] for text in texts]
-    if any("e" in text.lower() for text in texts) or max(map(len, digits)) > 6:
-        return f"column `{name}` has fractions: double"
-    scale = max(map(len, digits))
-    return f"column `{name}` has up to {scale} digits after the point: decimal(18,{scale}) keeps amounts exact"
-
-
-def _all_fit(texts: Sequence[str], ddl: str) -> bool:
-    schema = pa.schema([pa.field("c", _type(ddl))])
-    _, misfits = _native.values_of_texts(list(texts), schema, None, "UTC")
-    return not misfits
-
-
-def _json(file: str, source: Files, notes: list[str]) -> Iterator[tuple[str, str]]:
-    seen: dict[str, list[Any]] = {}
-    bad = 0
-    for number, value in enumerate(_objects(file, source)):
-        if number >= SAMPLE_ROWS:
-            break
-        if not isinstance(value, dict):
-            bad += 1
-            continue
-        for name, one in value.items():
-            seen.setdefault(name, []).append(one)
-    if bad:
-        notes.append(f"{bad:,} records of `{file}` are no JSON objects")
-    for name, values in seen.items():
-        yield name, _json_type(name, values, notes)
-
-
-def _objects(file: str, source: Files) -> Iterator[Any]:
-    """Yield the values of a file; text that is no JSON is itself."""
-
-    def parsed(text: str) -> Any:
-        try:
-            return json.loads(text, parse_float=Decimal)
-        except ValueError:
-            return text
-
-    def read() -> str:
-        with pa.input_stream(file, compression="detect") as stream:
-            data: bytes = stream.read()
-        return data.decode(errors="replace").removeprefix("\ufeff")
-
-    text = _opened(file, read)
-    format = source.text_format
-    values: Iterable[Any] = [parsed(text)] if getattr(format, "multi_line", False) else map(parsed, text.splitlines())
-    for value in values:
-        if value != "":
-            yield from value if isinstance(value, list) else [value]
-
-
-def _json_type(name: str, values: Sequence[Any], notes: list[str]) -> str:
-    there = [value for value in values if value is not None]
-    if not there:
-        notes.append(f"column `{name}` has no values: string is a guess")
-        return "string"
-    if all(isinstance(value, bool) for value in there):
-        return "boolean"
-    if all(isinstance(value, int) and not isinstance(value, bool) for value in there):
-        return "int" if all(-(2**31) <= value < 2**31 for value in there) else "bigint"
-    if all(isinstance(value, int | Decimal | float) and not isinstance(value, bool) for value in there):
-        notes.append(_fractions(name, [str(value) for value in there]))
-        return "double"
-    if all(isinstance(value, list) for value in there):
-        inner = [one for value in there for one in value]
-        return f"array<{_json_type(f'{name}.element', inner, notes)}>"
-    if all(isinstance(value, dict) for value in there):
-        fields = {key: [one.get(key) for one in there] for value in there for key in value}
-        if not fields:
-            notes.append(f"column `{name}` has empty objects only: string is a guess")
-            return "string"
-        members = [f"`{key}`: {_json_type(f'{name}.{key}', ones, notes)}" for key, ones in fields.items()]
-        return f"struct<{', '.join(members)}>"
-    if all(isinstance(value, str) for value in there):
-        for kind in ("date", "timestamp"):
-            if (kind != "date" or all(len(value) <= 10 for value in there)) and _all_fit(there, kind):
-                return kind
-        return "string"
-    notes.append(f"column `{name}` has values of several kinds: string keeps their text")
-    return "string"
-
-
-_READ: dict[str, Callable[[str, Files, list[str]], Iterator[tuple[str, str]]]] = {
-    "csv": _csv,
-    "json": _json,
-    "parquet": _parquet,
-}
-
-
-def _widest(name: str, seen: Sequence[tuple[str, str]], notes: list[str]) -> str:
-    """Return the type that the types of a column in several files fit."""
-    kinds = list(dict.fromkeys(ddl for _, ddl in seen))
+def _widest(kinds: Sequence[str]) -> str | None:
+    """Return the type of Parquet columns to which the reader widens all of these types."""
     if len(kinds) == 1:
         return kinds[0]
-    if all(kind in _WIDER for kind in kinds) and not {"bigint", "double"} <= set(kinds):
-        return max(kinds, key=_WIDER.index)
-    notes.append(f"column `{name}` has the types {listed(kinds)} in these files: string keeps their text")
-    return "string"
+    if set(kinds) <= set(_INTEGERS):
+        return max(kinds, key=_INTEGERS.index)
+    return next((wide for wide, narrow in _WIDER.items() if set(kinds) <= narrow), None)
+
+
+def _limits(source: Files) -> TextLimits:
+    return TextLimits(_BLOCK_ROWS, BLOCK_BYTES, source.record_bytes)
+
+
+def _look(file: str, next_block: Callable[[], tuple[int, list[Any]] | None], what: str, notes: list[str]) -> None:
+    """Look at the records of a file, block by block, and note those that are rejects."""
+    count, bad, first = 0, 0, ""
+    while count + bad < SAMPLE_ROWS and (found := next_block()) is not None:
+        rows, rejects = found
+        if rejects and not bad:
+            line, _, reason, _ = rejects[0]
+            first = f"line {line}: {visible(reason)}"
+        count, bad = count + rows, bad + len(rejects)
+    if bad == 1:
+        notes.append(f"one record of `{visible(file)}` is not a {what}: {first}")
+    elif bad:
+        notes.append(f"{bad:,} records of `{visible(file)}` are not {what}s. The first is on {first}")
+    if not count + bad:
+        notes.append(f"`{visible(file)}` has no rows")
 
 
 def _opened(file: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except _native.Unreadable as error:
-        raise InvalidInput(f"schema_of: read `{file}`: {error.args[0]}", hint=error.args[2]) from error
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidInput(f"schema_of: read `{file}`: {getattr(error, 'strerror', None) or error}") from error
+        raise InvalidInput(f"schema_of: read `{visible(file)}`: {error.args[0]}", hint=error.args[2]) from error
+    except OSError as error:
+        raise InvalidInput(f"schema_of: read `{visible(file)}`: {error.strerror or error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 from .. import _native
 from ..clock import now_ms
@@ -18,6 +18,11 @@ from ..units import check_unit, size_bytes, time_ms, whole_number
 from .rejects import FAILFAST, PERMISSIVE
 
 FORMATS = ("parquet", "csv", "json")
+Format = Literal["parquet", "csv", "json"]
+Mode = Literal["FAILFAST", "PERMISSIVE", "failfast", "permissive"]
+"""Spark's modes. Other cases of letters are accepted, too, but not by type checkers."""
+Flag = bool | Literal["true", "false", "True", "False", "TRUE", "FALSE"]
+"""A switch, as a value of Python or as a text for Spark."""
 P = ParamSpec("P")
 _TEXT = ("csv", "json")
 _CSV = ("csv",)
@@ -26,17 +31,88 @@ _COLUMNS = ("csv", "parquet")
 
 
 def known_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Make a constructor refuse an unknown option with `InvalidInput`, which names the nearest known one."""
-    names = [name for name in inspect.signature(init).parameters if name != "self"]
+    """Make a constructor check which options are given, also those that are given with their default.
+
+    An unknown option raises `InvalidInput`, which names the nearest known one. So does one that has no effect beside
+    the others.
+    """
+    signature = inspect.signature(init)
+    names = [name for name in signature.parameters if name != "self"]
 
     @functools.wraps(init)
     def checked(*args: P.args, **options: P.kwargs) -> None:
         for name in options:
             if name not in names:
                 raise unknown("option of tm.Files", name, names)
+        given = signature.bind_partial(*args, **options).arguments
+        check_given({name: value for name, value in given.items() if value is not None})
         init(*args, **options)
 
     return checked
+
+
+def check_given(given: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` if an option that was given has no effect: `given` has the arguments of a source."""
+    kind = given.get("format", "parquet")
+    if kind not in FORMATS:
+        return  # the constructor names the formats
+    for alias, name in ALIASES.items():
+        if alias in given and name in given:
+            raise InvalidInput(f"options `{alias}` and `{name}` are the same option, given twice", hint="give one")
+    for written in given:
+        kinds = _KNOWN[ALIASES.get(written, written)][1] if written not in _ARGUMENTS else FORMATS
+        if kind not in kinds:
+            raise InvalidInput(
+                f"option `{written}` applies to {' and '.join(kinds)}, but this source has format {kind}"
+            )
+    if kind == "csv":
+        _check_csv_given(given)
+    if kind == "json" and "lineSep" in given and _flag("multiLine", given.get("multiLine", False)):
+        raise InvalidInput("option `lineSep` has no effect with multiLine=True: values end where JSON ends them")
+
+
+def _check_csv_given(given: Mapping[str, Any]) -> None:
+    has_header = _flag("header", given.get("header", False))
+    for name in ("enforceSchema", "extraColumns", "missingColumns"):
+        if name in given and not has_header:
+            raise InvalidInput(
+                f"option `{name}` has no effect without a header: columns are matched by position",
+                hint="declare header=True if the first record of each file names its columns",
+            )
+    if _flag("enforceSchema", given.get("enforceSchema", False)):
+        for name in ("extraColumns", "missingColumns"):
+            if name in given:
+                raise InvalidInput(
+                    f"option `{name}` has no effect with enforceSchema=True: columns are matched by position",
+                    hint="leave out enforceSchema to match columns by the names in the header",
+                )
+    if given.get("quote") in ("", "\0"):
+        for name in ("escape", "charToEscapeQuoteEscaping", "emptyValue"):
+            if given.get(name):
+                raise InvalidInput(f"option `{name}` has no effect without quotes, and quote={given['quote']!r}")
+
+
+def check_dialect(separator: str, quote: str, escape: str, comment: str, line_end: str | None) -> None:
+    """Raise `InvalidInput` if two characters of a CSV file are equal, so that a reader cannot tell which one is meant.
+
+    Only the quote may be the escape, too. An empty text means that there is no such character.
+    """
+    marks = {"quote": quote, "escape": escape if quote and escape != quote else "", "comment": comment}
+    for name, mark in marks.items():
+        if mark and mark in separator:
+            raise _ambiguous("sep", separator, name, mark)
+        if mark and mark in (line_end or ""):
+            raise _ambiguous("lineSep", line_end, name, mark)
+    if comment and comment == quote:
+        raise _ambiguous("comment", comment, "quote", quote)
+    if line_end is not None and (line_end in separator or separator in line_end):
+        raise _ambiguous("lineSep", line_end, "sep", separator)
+
+
+def _ambiguous(one: str, text: str | None, other: str, mark: str) -> InvalidInput:
+    shared = "is the same as" if text == mark else "shares a character with"
+    hint = 'for files without escapes, declare escape=""' if other == "escape" else "declare another character"
+    return InvalidInput(f"option `{one}` is {text!r}, which {shared} `{other}`, {mark!r}", hint=hint)
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -193,22 +269,17 @@ _KNOWN: dict[str, tuple[Read, tuple[str, ...]]] = {
     "allowNonNumericNumbers": (_flag, _JSON),
 }
 ALIASES = {"delimiter": "sep", "charset": "encoding"}
+_ARGUMENTS = ("self", "path", "format", "schema")
 
 
-def read_options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are given, checked and in the type that the rest of the package uses.
 
-    `given` has only known names. One that is None is not given.
+    `given` has only known names that apply to the format. One that is None is not given.
     """
     values: dict[str, Any] = {}
     for written, value in given.items():
-        name = ALIASES.get(written, written)
-        read, kinds = _KNOWN[name]
-        if value is None:
-            continue
-        if kind not in kinds:
-            raise InvalidInput(
-                f"option `{written}` applies to {' and '.join(kinds)}, but this source has format {kind}"
-            )
-        values[name] = read(written, value)
+        if value is not None:
+            name = ALIASES.get(written, written)
+            values[name] = _KNOWN[name][0](written, value)
     return values

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +18,11 @@ from ..protocol.records import QuarantineFile
 from ..schema import empty_table, int64_array, string_array
 from ..state.versions import fetch
 from ..store import Store
+from ..visible import visible
 from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 
-FAILFAST = "FAILFAST"
-PERMISSIVE = "PERMISSIVE"
+FAILFAST: Final = "FAILFAST"
+PERMISSIVE: Final = "PERMISSIVE"
 _SHOWN = 500
 _NOT_TEXT = re.compile(r"not [\w-]+")
 
@@ -89,14 +91,14 @@ def quarantined(store: Store, file: QuarantineFile) -> pa.Table:
 
 def reject_error(reject: Reject, source: str, file: str) -> InvalidInput:
     """Return the error for a reject: file, line, column and reason, then the text."""
-    where = f"file `{file}` of source `{source}`"
+    where = f"file `{visible(file)}` of source `{source}`"
     where += f", line {reject.line}" if reject.line is not None else ""
-    where += f", column `{reject.column}`" if reject.column is not None else ""
+    where += f", column `{visible(reject.column)}`" if reject.column is not None else ""
     text = reject.text
     if text is not None and len(text) > _SHOWN:
         text = text[:_SHOWN] + "…"
     return InvalidInput(
-        f"read {where}: {reject.reason}" + (f"\ntext: {text}" if text is not None else ""),
+        f"read {where}: {reject.reason}" + (f"\ntext: {visible(text)}" if text is not None else ""),
         hint=reject.hint
         or f"correct the file and {ABANDON_PLAN}; or leave the file out with `tidemill skip`; or use "
         f'mode="{PERMISSIVE}", which quarantines unreadable rows',

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 
 from .. import names
 from ..errors import CorruptState, InvalidInput
+from ..visible import visible
 
 LOG = logging.getLogger("tidemill")
 
@@ -226,7 +227,7 @@ class Skipped:
             self._warned.add((self._uri, folder))
             LOG.warning(
                 "list `%s`: the folder `%s` is skipped, because it is a link to a folder above itself; remove the link",
-                self._uri, folder,
+                self._uri, visible(folder),
             )  # fmt: skip
 
     def close(self) -> None:

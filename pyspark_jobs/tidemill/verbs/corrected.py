@@ -89,7 +89,10 @@ def _read(path: Path, schema: pa.Schema, time_zone: str) -> pa.Table:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StoreUnavailable(f"requeue: read the corrected rows in `{path}`: {error.strerror}") from error
             raise InvalidInput(f"requeue: read the corrected rows in `{path}`: {error}") from error
-    files = Files(str(path.parent), ending.removeprefix("."), schema, **(_CSV if ending == ".csv" else {}))
+    if ending == ".csv":
+        files = Files(str(path.parent), "csv", schema, **_CSV)
+    else:
+        files = Files(str(path.parent), "json", schema)
     try:
         return _decoded(path, files, time_zone)
     except InvalidInput as error:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import tidemill as tm
-from tests.unit.sources.reading import blocks, file, rejects
+from tests.unit.sources.reading import blocks, file, rejects, values
 from tidemill.cli.main import main, tidemill
 from tidemill.cli.output import Output
 from tidemill.schema import to_ddl
@@ -84,3 +84,146 @@ def test_the_command_prints_ddl_and_notes(tmp_path: Path) -> None:
     assert done.stdout.startswith("id int, big bigint, zip string, ")
     assert "note: column `zip` has numbers with leading zeros" in done.stderr
     assert main(["schema", str(path), "--option", "sep"]) == 2
+
+
+def ddl_of(path: Path, **options: object) -> str:
+    return to_ddl(infer([str(path)], None, dict(options)).schema)
+
+
+def notes_of(*paths: Path, **options: object) -> list[str]:
+    return infer([str(path) for path in paths], None, dict(options)).notes
+
+
+def test_json_is_read_by_the_reader_of_batches(tmp_path: Path) -> None:
+    text = '{"n": "é", "k": 1}\n'
+    assert ddl_of(file(tmp_path, "a.json", "{'n': 'x', 'k': 1}\n")) == "n string, k int"
+    assert ddl_of(file(tmp_path, "b.json", text.encode("utf-16")), encoding="UTF-16") == "n string, k int"
+    assert ddl_of(file(tmp_path, "c.json", text.encode("latin-1")), encoding="ISO-8859-1") == "n string, k int"
+    assert (
+        ddl_of(file(tmp_path, "d.json", "{n: 1 /* x */}"), allowComments=True, allowUnquotedFieldNames=True) == "n int"
+    )
+    assert ddl_of(file(tmp_path, "e.json", '{"n":1};{"n":true};'), lineSep=";") == "n string"
+    assert ddl_of(file(tmp_path, "f.json", '{"n":"a\u2028b\x85c","k":1}\n')) == "n string, k int"
+    assert ddl_of(file(tmp_path, "g.json", gzip.compress(text.encode()))) == "n string, k int"
+    assert ddl_of(file(tmp_path, "h.json", '[{"n":1},\n{"n":2.5}]'), multiLine=True) == "n double"
+    assert ddl_of(file(tmp_path, "i.json", '{"n":NaN}\n{"n":1}\n')) == "n double"
+    assert ddl_of(file(tmp_path, "j.json", '{"d":"5.1.2024"}'), dateFormat="d.M.yyyy") == "d date"
+
+
+def test_the_last_of_equal_names_counts_and_halves_of_surrogate_pairs_are_noted(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.json", '{"a":1,"a":"x"}\n{"b":"\\ud800"}\n')
+    found = infer([str(path)], None, {})
+    assert to_ddl(found.schema) == "a string, b string"
+    assert found.notes == ["column `b` has halves of surrogate pairs, which are no text: such records are rejected"]
+    assert len(rejects(blocks(Files(tmp_path, format="json", schema=found.schema, mode="PERMISSIVE")))) == 1
+
+
+def test_names_of_any_characters_are_columns(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.json", '{"a`b": {"c`d": 1}, "\\u001b[31m": 1}\n')
+    found = infer([str(path)], None, {})
+    assert found.schema.names == ["a`b", "\x1b[31m"]
+    assert Files(tmp_path, format="json", schema=to_ddl(found.schema)).schema == found.schema
+
+
+def test_names_that_differ_by_case_are_one_column_in_csv_and_only_the_first_one_in_json(tmp_path: Path) -> None:
+    one, two = file(tmp_path, "a.csv", "Name,x\n1,1\n"), file(tmp_path, "b.csv", "x,name\n1,30000000000\n")
+    assert to_ddl(infer([str(one), str(two)], None, {"header": True}).schema) == "Name bigint, x int"
+    three = file(tmp_path, "c.json", '{"Name":1}\n{"name":"x","s":{"Ab":1,"aB":2}}\n')
+    found = infer([str(three)], None, {})
+    assert to_ddl(found.schema) == "Name int, s struct<Ab: int>"
+    assert found.notes == [
+        "column `name` cannot be declared: column names are case-insensitive, and there is `Name` already",
+        "column `s.aB` cannot be declared: column names are case-insensitive, and there is `Ab` already",
+    ]
+
+
+def test_values_that_are_nested_too_deep_are_text(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.json", '{"a":' + "[" * 30 + "]" * 30 + "}\n" + '{"a":' + "[" * 3000 + "]" * 3000 + "}\n")
+    found = infer([str(path)], None, {})
+    assert Files(tmp_path, format="json", schema=found.schema).schema == found.schema
+    assert found.notes == [
+        f"one record of `{path}` is not a JSON object: line 2: not a JSON object: byte 1005: nested too deeply",
+        "column `a" + ".element" * 19 + "` is nested deeper than types can be: string keeps its text",
+    ]
+
+
+def test_a_header_alone_names_columns(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "id,name\n")
+    assert ddl_of(path, header=True) == "id string, name string"
+    assert f"`{path}` has no rows" in notes_of(path, header=True)
+
+
+def test_names_that_a_header_has_twice_are_left_out(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "a,a,a0,b\n1,2,3,4\n")
+    found = infer([str(path)], None, {"header": True})
+    assert to_ddl(found.schema) == "a1 int, b int"
+    assert found.notes == [f"column `a0` of `{path}` cannot be declared: several columns have this name"]
+    assert values(blocks(Files(tmp_path, format="csv", header=True, schema=found.schema))) == [(2, 4)]
+
+
+def test_patterns_of_dates_are_applied(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "05.01.2024,5.1.24 10:00\n")
+    assert ddl_of(path, dateFormat="dd.MM.yyyy", timestampFormat="d.M.yy HH:mm") == "_c0 date, _c1 timestamp"
+    assert ddl_of(path, timestampNTZFormat="d.M.yy HH:mm") == "_c0 string, _c1 timestamp_ntz"
+
+
+def test_long_whole_numbers_are_decimals_and_advice_has_room_for_all_digits(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "1" * 30 + "," + "9" * 39 + ",1.5," + "1" * 20 + ".25,5.\n")
+    found = infer([str(path)], None, {})
+    assert to_ddl(found.schema) == "_c0 decimal(38,0), _c1 string, _c2 double, _c3 double, _c4 double"
+    assert found.notes == [
+        "column `_c0` has whole numbers beyond bigint: decimal(38,0) has room for 38 digits",
+        "column `_c1` has numbers of more than 38 digits: string keeps them",
+        "column `_c2` has one digit after the point: decimal(18,1) keeps amounts exact",
+        "column `_c3` has up to 2 digits after the point: decimal(22,2) keeps amounts exact",
+        "column `_c4` has fractions: double",
+    ]
+
+
+def test_records_that_are_rejects_are_counted(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.json", '{"a":1}\n7\n')
+    assert notes_of(path) == [f"one record of `{path}` is not a JSON object: line 2: not a JSON object"]
+    path = file(tmp_path, "b.json", '{"a":1}\n7\n\x1b\n')
+    assert notes_of(path)[0].startswith(f"2 records of `{path}` are not JSON objects. The first is on line 2: ")
+    path = file(tmp_path, "a.csv", "1,2\n3\n")
+    assert notes_of(path) == [f"one record of `{path}` is not a row: line 2: too few columns: found 1, expected 2"]
+
+
+def test_parquet_types_that_no_type_reads_are_left_out(tmp_path: Path) -> None:
+    one, two = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table({"v": pa.array([1], pa.int32()), "t": [1], "f": pa.array([1], pa.int16())}), one)
+    pq.write_table(pa.table({"v": ["x"], "T": pa.array([1], pa.int8()), "f": pa.array([1], pa.float32())}), two)
+    found = infer([str(one), str(two)], None, {})
+    assert to_ddl(found.schema) == "t bigint, f double"
+    assert found.notes == [
+        "column `v` is left out: no type reads `int`, `string`; declare a source for each kind of file"
+    ]
+    assert len(blocks(Files(tmp_path, schema=found.schema))) == 2
+
+
+def test_files_of_several_formats_are_refused(tmp_path: Path) -> None:
+    one, two = file(tmp_path, "a.csv", "1\n"), file(tmp_path, "b.json", '{"a":1}\n')
+    with pytest.raises(tm.InvalidInput, match="found files of the formats `csv`, `json`, expected one format"):
+        tm.schema_of(one, two)
+
+
+def test_control_characters_of_files_are_escaped_in_what_the_command_prints(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = file(tmp_path, "a.csv", "\x1b[31mid,x\n1,\n")
+    done = CliRunner().invoke(tidemill, ["schema", str(path), "--header"], obj=Output(), standalone_mode=False)
+    assert done.stdout == "`\\u{1b}[31mid` int, x string\n"
+    assert "note: names with control characters are shown escaped" in done.stderr
+    assert "\x1b" not in done.output
+    assert main(["schema", str(path), "--header", "--json"]) == 0
+    assert "\\u001b[31mid" in capfd.readouterr().out
+
+
+def test_more_rejects_and_elements_than_a_block_has_are_looked_at(tmp_path: Path) -> None:
+    array = "[" + ", ".join(['{"a":1}'] * 20_000 + ["7"] * 20_000) + "]"
+    path = file(tmp_path, "a.json", "7\n" * 20_000 + array + '\n{"b":2}\n')
+    found = infer([str(path)], None, {})
+    assert to_ddl(found.schema) == "a int, b int"
+    assert found.notes == [
+        f"40,000 records of `{path}` are not JSON objects. The first is on line 1: not a JSON object"
+    ]

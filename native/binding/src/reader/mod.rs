@@ -23,11 +23,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(texts::csv_files, module)?)?;
     module.add_function(wrap_pyfunction!(texts::csv_names, module)?)?;
     module.add_function(wrap_pyfunction!(texts::json_files, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::json_shapes, module)?)?;
     module.add_function(wrap_pyfunction!(texts::values_of_texts, module)?)?;
     module.add_function(wrap_pyfunction!(options::check_time_pattern, module)?)?;
     module.add_function(wrap_pyfunction!(options::charset, module)?)?;
     module.add_class::<parquet::PyParquetFile>()?;
     module.add_class::<parquet::PyParquetRows>()?;
+    module.add_class::<texts::PyJsonShapes>()?;
     module.add_class::<texts::PyTextFiles>()?;
     module.add_class::<texts::PyTextReader>()
 }

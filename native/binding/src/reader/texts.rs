@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 use tidemill_reader::block::Block;
 use tidemill_reader::csv::{CsvOptions, CsvReader};
 use tidemill_reader::error::{Reject, Result};
-use tidemill_reader::json::{JsonOptions, JsonReader};
+use tidemill_reader::json::{JsonOptions, JsonReader, Shape};
 use tidemill_reader::text::column::{Column, Texts};
 
 use super::input::{open, raised};
@@ -129,6 +129,47 @@ pub(super) fn json_files(
 ) -> PyResult<PyTextFiles> {
     let options = format.options(schema.py(), &limits, time_zone)?;
     Ok(PyTextFiles { schema: schema_in(schema)?, format: Mutex::new(Format::Json(options)) })
+}
+
+/// A file of JSON of which only the shape of its values is asked.
+#[pyclass(name = "JsonShapes", module = "tidemill._native")]
+pub(crate) struct PyJsonShapes {
+    reader: Mutex<JsonReader>,
+}
+
+#[pymethods]
+impl PyJsonShapes {
+    /// Return the shape of the next records, how many they are, and the rejects among them; None at the end.
+    fn next_shape<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Shaped<'py>>> {
+        let reader = exclusive(&mut self.reader)?;
+        let Some((shape, count, rejects)) = py.detach(|| reader.next_shape()).map_err(|error| raised(py, error))?
+        else {
+            return Ok(None);
+        };
+        let rejects = rejects.into_iter().map(|reject| described(py, reject)).collect::<PyResult<Vec<_>>>()?;
+        Ok(Some((shape_out(py, shape)?, count, PyList::new(py, rejects)?)))
+    }
+}
+
+type Shaped<'py> = (Bound<'py, PyTuple>, usize, Bound<'py, PyList>);
+
+/// Return a shape as (kinds, numbers, texts, fields as (name, shape), elements or None).
+fn shape_out(py: Python<'_>, shape: Shape) -> PyResult<Bound<'_, PyTuple>> {
+    let fields = shape.fields.into_iter().map(|(name, field)| Ok((name, shape_out(py, field)?)));
+    let fields = fields.collect::<PyResult<Vec<_>>>()?;
+    let elements = shape.elements.map(|elements| shape_out(py, *elements)).transpose()?;
+    (shape.kinds, shape.numbers, shape.texts, fields, elements).into_pyobject(py)
+}
+
+/// Open a file of JSON to learn the shape of its values.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
+pub(super) fn json_shapes(file: &Bound<'_, PyAny>, format: JsonFormat, limits: TextLimits) -> PyResult<PyJsonShapes> {
+    let py = file.py();
+    let options = format.options(py, &limits, "UTC")?;
+    let input = open(file)?;
+    let reader = py.detach(|| JsonReader::open(input, &Schema::empty(), options));
+    Ok(PyJsonShapes { reader: Mutex::new(reader.map_err(|error| raised(py, error))?) })
 }
 
 /// Texts of one column, as Python gave them.

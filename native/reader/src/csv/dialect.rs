@@ -1,6 +1,7 @@
 //! How CSV is written: separators, quotes, escapes, comments. The names are those of Spark's options.
 //!
-//! INVARIANT: a dialect that `checked` accepts leaves no doubt about where a field ends.
+//! Where a field ends is certain only if the characters differ. `check_dialect` of `sources/options.py` refuses any other
+//! dialect when a source is declared.
 
 /// The format of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]

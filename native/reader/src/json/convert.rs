@@ -261,7 +261,7 @@ impl Values<'_> {
     }
 
     /// The pairs of an object, of equal names the last.
-    fn distinct(&self, at: u32) -> Vec<(u32, u32)> {
+    pub(super) fn distinct(&self, at: u32) -> Vec<(u32, u32)> {
         let pairs: Vec<(u32, u32)> = self.pairs(at).collect();
         let mut last = std::collections::HashMap::new();
         for (place, (key, _)) in pairs.iter().enumerate() {

@@ -2,10 +2,12 @@
 
 mod convert;
 mod read;
+mod shape;
 mod tape;
 #[cfg(test)]
 mod tests;
 mod texts;
 
 pub use read::{JsonOptions, JsonReader};
+pub use shape::Shape;
 pub use tape::{Allow, MAX_DEPTH};

@@ -13,6 +13,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat;
 
 use super::convert::{NONE, Places, Values};
+use super::shape::Shape;
 use super::tape::{Allow, Kind, Node, Parser, Stop};
 use crate::block::{Block, Limits};
 use crate::error::{Reject, Result, Unreadable};
@@ -91,6 +92,13 @@ struct Record {
     row: i64,
 }
 
+impl Record {
+    fn no_object(self, data: &[u8]) -> Reject {
+        let text = lossless(&data[self.start..self.end]);
+        Reject { line: self.line, column: None, reason: "not a JSON object".to_owned(), text }
+    }
+}
+
 /// The elements that are left of an array on the first line of the buffer, whose tape is that of the last batch.
 struct Rest {
     /// The next element.
@@ -159,16 +167,59 @@ impl JsonReader {
         Ok(Some(Block { rows, rejects: std::mem::take(&mut self.rejects) }))
     }
 
+    /// Return what values the next records have, how many records these are, and the rejects; `None` at the end.
+    ///
+    /// The schema plays no part. After an error there is nothing more.
+    pub fn next_shape(&mut self) -> Result<Option<(Shape, usize, Vec<Reject>)>> {
+        let (mut shape, mut count) = (Shape::default(), 0);
+        let limits = self.options.limits;
+        while !self.is_done && limits.room(count, self.rejects.len(), self.block_bytes) > 0 {
+            count += self.look_at_batch(&mut shape).inspect_err(|_| self.is_done = true)?;
+        }
+        self.block_bytes = 0;
+        let rejects = std::mem::take(&mut self.rejects);
+        Ok((count > 0 || !rejects.is_empty()).then_some((shape, count, rejects)))
+    }
+
+    fn look_at_batch(&mut self, shape: &mut Shape) -> Result<usize> {
+        let (batch, parsed) = self.parse_batch()?;
+        let values = self.values(&batch);
+        let mut count = 0;
+        let mut others = Vec::new();
+        for record in &batch.records {
+            if batch.tape[record.node as usize].kind == Kind::Object {
+                shape.add(&values, record.node, 0);
+                count += 1;
+            } else {
+                others.push(record.no_object(values.data));
+            }
+        }
+        self.rejects.append(&mut others);
+        self.rejects.sort_by_key(|reject| reject.line);
+        self.finish_batch(batch, parsed)?;
+        Ok(count)
+    }
+
     fn read_batch(&mut self) -> Result<()> {
+        let (batch, parsed) = self.parse_batch()?;
+        self.convert(&batch)?;
+        self.finish_batch(batch, parsed)
+    }
+
+    /// Parse some records. Return them, where the next one begins, and whether it needs more bytes.
+    fn parse_batch(&mut self) -> Result<(Batch, (usize, bool))> {
         let mut batch = std::mem::take(&mut self.spare);
         if self.rest.is_none() {
             batch.tape.clear();
         }
         batch.records.clear();
-        let (consumed, needs_more) =
+        let parsed =
             if self.options.multi_line { self.parse_values(&mut batch)? } else { self.parse_lines(&mut batch)? };
         self.rejects.append(&mut batch.rejects);
-        self.convert(&batch)?;
+        Ok((batch, parsed))
+    }
+
+    fn finish_batch(&mut self, batch: Batch, (consumed, needs_more): (usize, bool)) -> Result<()> {
         self.spare = batch;
         self.buffer.consume(consumed);
         if needs_more {
@@ -178,6 +229,11 @@ impl JsonReader {
             self.buffer.more()?;
         }
         Ok(())
+    }
+
+    fn values<'a>(&'a self, batch: &'a Batch) -> Values<'a> {
+        let data = self.buffer.bytes();
+        Values { data, tape: &batch.tape, times: &self.options.times, non_numeric: self.options.allow.non_numeric }
     }
 
     fn check_length(&self, bytes: usize) -> Result<()> {

@@ -1,0 +1,215 @@
+"""What the values of one column are, and the type that all of them fit: for `schema_of`.
+
+Texts are tried with the conversion that readers use. INVARIANT: a type is chosen only if every value was converted to
+it; no value is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from .. import _native
+from ..schema import to_arrow
+from ..visible import visible
+from .text_format import Formats
+
+JsonShape: TypeAlias = "tuple[list[str], list[str], list[str], list[tuple[str, JsonShape]], JsonShape | None]"
+"""What values of JSON are; see `_native.JsonShapes.next_shape`."""
+WHOLE = "decimal(38,0)"
+NUMBERS = ("int", "bigint", WHOLE, "double")
+TIMES = ("date", "timestamp", "timestamp_ntz")
+_MOST_DIGITS = 38
+_NUMBER = re.compile(r"[+-]?(\d*)(?:\.(\d*))?([eE][+-]?\d+)?", re.ASCII)
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity", "Inf", "-Inf")
+_ZEROS = re.compile(r"[+-]?0\d+", re.ASCII)
+
+
+def type_of(ddl: str) -> pa.DataType:
+    """Return the type that DDL names."""
+    return to_arrow(f"c {ddl}").field(0).type
+
+
+class Texts:
+    """Texts of one column. `left` are the types that all of them fit, of those that come into question."""
+
+    def __init__(self, formats: Formats, candidates: Sequence[str]) -> None:
+        self.count = 0
+        self.left = list(candidates)
+        self._formats = formats
+        self._longest = 0
+        self._digits = (0, 0)
+        self._are_numbers = self._are_whole = True
+        self._has_number = self._has_exponent = self._has_zeros = False
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Look at further texts."""
+        if not texts:
+            return
+        self.count += len(texts)
+        self._longest = max(self._longest, *(len(text.strip()) for text in texts))
+        if self._are_numbers:
+            self._add_numbers(texts)
+        self.left = [ddl for ddl in self.left if self._fit(texts, ddl)]
+
+    def number(self, name: str, notes: list[str]) -> str | None:
+        """Return the type of numbers, or None if some text is no number."""
+        if not self._are_numbers or not self._has_number:
+            return None
+        if self._has_zeros:
+            notes.append(f"column `{name}` has numbers with leading zeros: string keeps them")
+            return "string"
+        for ddl in ("int", "bigint", WHOLE) if self._are_whole else ():
+            if ddl in self.left:
+                if ddl == WHOLE:
+                    notes.append(f"column `{name}` has whole numbers beyond bigint: {WHOLE} has room for 38 digits")
+                return ddl
+        if self._are_whole or "double" not in self.left:
+            notes.append(f"column `{name}` has numbers of more than {_MOST_DIGITS} digits: string keeps them")
+            return "string"
+        notes.append(self._fractions(name))
+        return "double"
+
+    def time(self, name: str, notes: list[str]) -> str | None:
+        """Return the type of dates and times, or None if the texts are something else."""
+        if "date" in self.left and (self._formats.date is not None or self._longest <= len("2024-01-05")):
+            return "date"
+        if "timestamp" in self.left:
+            if "timestamp_ntz" in self.left and self._formats.timestamp is None:
+                notes.append(f"column `{name}` has times without an offset: they are in the time zone of the pipeline")
+            return "timestamp"
+        return "timestamp_ntz" if "timestamp_ntz" in self.left else None
+
+    def _add_numbers(self, texts: Sequence[str]) -> None:
+        whole, scale = self._digits
+        for text in texts:
+            found = _NUMBER.fullmatch(text)
+            if found is None or not (found[1] or found[2]):
+                self._are_whole = False
+                self._are_numbers = self._are_numbers and text in _NOT_FINITE
+                continue
+            self._has_number = True
+            self._has_zeros |= _ZEROS.fullmatch(text) is not None
+            self._has_exponent |= found[3] is not None
+            self._are_whole &= found[2] is None and found[3] is None
+            whole, scale = max(whole, len(found[1].lstrip("0"))), max(scale, len(found[2] or ""))
+        self._digits = whole, scale
+
+    def _fractions(self, name: str) -> str:
+        whole, scale = self._digits
+        precision = max(18, whole + scale)
+        if self._has_exponent or not 0 < scale <= 6 or precision > _MOST_DIGITS:
+            return f"column `{name}` has fractions: double"
+        digits = "one digit" if scale == 1 else f"up to {scale} digits"
+        return f"column `{name}` has {digits} after the point: decimal({precision},{scale}) keeps amounts exact"
+
+    def _fit(self, texts: Sequence[str], ddl: str) -> bool:
+        schema = pa.schema([pa.field("c", type_of(ddl))])
+        _, misfits = _native.values_of_texts(list(texts), schema, self._formats, "UTC")
+        return not misfits
+
+
+class Values:
+    """Values of JSON under one name. Objects and arrays have what is in them."""
+
+    def __init__(self, formats: Formats) -> None:
+        self.fields: dict[str, Values] = {}
+        self._formats = formats
+        self._kinds: set[str] = set()
+        self._numbers = Texts(formats, NUMBERS)
+        self._texts = Texts(formats, TIMES)
+        self._elements: Values | None = None
+
+    def add(self, shape: JsonShape) -> None:
+        """Look at further values."""
+        kinds, numbers, texts, fields, elements = shape
+        self._kinds.update(kinds)
+        self._numbers.add(numbers)
+        self._texts.add(texts)
+        for name, one in fields:
+            self.fields.setdefault(name, Values(self._formats)).add(one)
+        if elements is not None:
+            self._elements = self._elements or Values(self._formats)
+            self._elements.add(elements)
+
+    def type(self, name: str, notes: list[str]) -> pa.DataType:
+        """Return the type that all values fit. `name` is for the notes."""
+        kinds = self._kinds - {"null", "no text"}
+        if self._numbers.count or "not finite" in kinds:
+            kinds = kinds - {"not finite"} | {"number"}
+        if self._texts.count or "no text" in self._kinds:
+            kinds = kinds | {"text"}
+        if "no text" in self._kinds:
+            notes.append(f"column `{name}` has halves of surrogate pairs, which are no text: such records are rejected")
+        if len(kinds) > 1:
+            notes.append(f"column `{name}` has values of several kinds: string keeps their text")
+            return pa.string()
+        match next(iter(kinds), None):
+            case "boolean":
+                return pa.bool_()
+            case "number":
+                return type_of(self._number(name, notes))
+            case "text":
+                return type_of((None if "no text" in self._kinds else self._texts.time(name, notes)) or "string")
+            case "array":
+                return pa.list_((self._elements or Values(self._formats)).type(f"{name}.element", notes))
+            case "object":
+                return self._object(name, notes)
+            case "deep":
+                notes.append(f"column `{name}` is nested deeper than types can be: string keeps its text")
+                return pa.string()
+        notes.append(f"column `{name}` has no values: string is a guess")
+        return pa.string()
+
+    def _number(self, name: str, notes: list[str]) -> str:
+        if "not finite" not in self._kinds:
+            return self._numbers.number(name, notes) or "string"
+        return "double" if "double" in self._numbers.left else "string"
+
+    def _object(self, name: str, notes: list[str]) -> pa.DataType:
+        members = [
+            pa.field(key, one.type(f"{name}.{visible(key)}", notes))
+            for key, one in declarable(self.fields, f"{name}.", notes).items()
+        ]
+        if not members:
+            notes.append(f"column `{name}` has empty objects only: string is a guess")
+            return pa.string()
+        return pa.struct(members)
+
+
+def text_type(texts: Texts, name: str, notes: list[str]) -> pa.DataType:
+    """Return the narrowest type that all texts of a CSV column fit."""
+    if not texts.count:
+        notes.append(f"column `{name}` has no values: string is a guess")
+        return pa.string()
+    if "boolean" in texts.left:
+        return pa.bool_()
+    return type_of(texts.number(name, notes) or texts.time(name, notes) or "string")
+
+
+def declarable(
+    columns: Mapping[str, Values], path: str, notes: list[str], reserved: Sequence[str] = ()
+) -> dict[str, Values]:
+    """Return the columns that a schema can have: each with a name, and no two names that differ by case alone."""
+    kept: dict[str, str] = {}
+    for name in columns:
+        reason = why_not(name, kept, reserved)
+        if reason is None:
+            kept[name.lower()] = name
+        else:
+            notes.append(f"column `{path}{visible(name)}` cannot be declared: {reason}")
+    return {name: columns[name] for name in kept.values()}
+
+
+def why_not(name: str, kept: Mapping[str, str], reserved: Sequence[str]) -> str | None:
+    """Return why a name cannot be declared beside others; `kept` has these by their lower case."""
+    if not name:
+        return "its name is empty"
+    if name in reserved:
+        return "its name is reserved"
+    if name.lower() in kept:
+        return f"column names are case-insensitive, and there is `{visible(kept[name.lower()])}` already"
+    return None

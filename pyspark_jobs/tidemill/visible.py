@@ -1,0 +1,36 @@
+"""Text from files as people see it: control characters are escaped, so that no file can drive a terminal.
+
+For tables, errors and notes. INVARIANT: what programs read, such as JSON output and exports, has the text as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_KEPT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    r"""Return a text with its control characters escaped, as messages of the readers have them.
+
+    >>> print(visible("a\tb\x1b[31m"))
+    a\tb\u{1b}[31m
+    """
+    return _CONTROL.sub(lambda found: _NAMED.get(found[0], f"\\u{{{ord(found[0]):x}}}"), text)
+
+
+def visible_lines(text: str) -> str:
+    r"""Return a text of several lines with all control characters escaped but line feeds and tabs.
+
+    >>> print(visible_lines("a\x1b[31m\nb"))
+    a\u{1b}[31m
+    b
+    """
+    return text if text.isprintable() else _KEPT.sub(lambda found: visible(found[0]), text)
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a text has no control characters."""
+    return _CONTROL.search(text) is None

@@ -478,6 +478,11 @@ def _text_format(kind: str, values: Mapping[str, Any]) -> TextFormat | None:
 def _csv_format(values: Mapping[str, Any], formats: Formats) -> CsvFormat:
     quote, escape, again = values["quote"], values["escape"], values["charToEscapeQuoteEscaping"]
     check_dialect(values["sep"], quote, escape, values["comment"], values["lineSep"])
+    if again not in (None, "", escape):
+        raise InvalidInput(
+            f"option `charToEscapeQuoteEscaping` is {again!r}, expected the escape, {escape!r}, or an empty text",
+            hint="other characters make Spark drop text",
+        )
     matching = "name" if not values["enforceSchema"] else "position"
     return CsvFormat(
         separator=values["sep"],

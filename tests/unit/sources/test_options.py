@@ -62,3 +62,9 @@ def test_the_quote_may_be_the_escape_and_files_without_quotes_may_have_any_separ
     assert (values(blocks(source)), rejects(blocks(source))) == ([('x"', "y")], [])
     doubled = Files(tmp_path, format="csv", schema="a string", quote="'", escape="'", comment="#")
     assert values(blocks(doubled)) == [('x"\\y',)]
+
+
+@pytest.mark.parametrize("again", ["!", "'", '"'])
+def test_a_character_that_only_escapes_escapes_is_refused(again: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="charToEscapeQuoteEscaping"):
+        Files(tmp_path, format="csv", schema="a string", charToEscapeQuoteEscaping=again)

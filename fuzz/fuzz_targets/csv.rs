@@ -24,7 +24,7 @@ fn read(data: &[u8], flags: u8, buffer_bytes: usize) -> Result<Vec<String>, Stri
     let options = CsvOptions {
         dialect: Dialect::default(),
         matching: if flags & 1 == 0 { Matching::NoHeader } else { Matching::Name(Extra::Ignore, Missing::Null) },
-        form: Form { charset: Charset::Utf8, format: "CSV", buffer_bytes },
+        form: Form { charset: Charset::Utf8, format: "CSV", is_text: false, buffer_bytes },
         limits: Limits { block_rows: 7, block_bytes: 100, record_bytes: 1 << 20 },
         times: Times::iso(Zone::utc()),
     };

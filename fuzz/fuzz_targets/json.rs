@@ -37,7 +37,7 @@ fn read(data: &[u8], flags: u8, buffer_bytes: usize) -> Result<Vec<String>, Stri
         },
         max_depth: MAX_DEPTH,
         line_end: None,
-        form: Form { charset: Charset::Utf8, format: "JSON", buffer_bytes },
+        form: Form { charset: Charset::Utf8, format: "JSON", is_text: false, buffer_bytes },
         limits: Limits { block_rows: 7, block_bytes: 100, record_bytes: 1 << 20 },
         times: Times::iso(Zone::utc()),
     };

@@ -85,7 +85,7 @@ def before(kind: Kind) -> dict[str, int]:
     return {"g": 1} | ({"b": 1} if kind.text == "7" else {})
 
 
-@pytest.mark.parametrize(("name", "ending"), zip(KINDS, ["parquet", "csv", "json"] * len(KINDS), strict=False))
+@pytest.mark.parametrize(("name", "ending"), list(zip(KINDS, ["parquet", "csv", "json"] * len(KINDS), strict=False)))
 def test_a_corrected_record_comes_back_once(tmp_path: Path, name: str, ending: str) -> None:
     kind = KINDS[name]
     r = started(tmp_path, kind)

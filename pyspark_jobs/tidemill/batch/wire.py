@@ -135,7 +135,7 @@ Message = Chunk | Header | Receipt | Failure
 
 def chunk(head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> Data:
     """Encode a chunk. The rows are copied once, into memory of Arrow's pool, which uses it again for later chunks."""
-    begin = _head(head.kind, dataclasses.asdict(head))
+    begin = _head(head.kind, vars(head))
     if rows.nbytes < _SMALL_BYTES:
         sink = pa.BufferOutputStream()
         _write(sink, begin, rows)

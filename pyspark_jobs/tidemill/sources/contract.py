@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..protocol.records import Split
 from ..schema import TIMESTAMP
+from ..store import Store
 from .content import Content
 from .listing import Selection
 
@@ -128,6 +129,8 @@ class ReadContext:
     """The columns that the pipeline uses. A source may omit others. None means all."""
     early: EarlyFiles = field(default_factory=dict)
     """Files that need not be read again."""
+    folders: dict[str, Store] = field(default_factory=dict, repr=False, compare=False)
+    """The folders of sources that are open, by path, so that the reads of one task share them."""
 
     def read_before(self, split: Split) -> Early | None:
         """Return the file of a split if it was read already."""

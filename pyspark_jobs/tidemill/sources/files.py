@@ -298,7 +298,7 @@ class Files:
         The columns are those of the schema, `_metadata` if the context asks for it, and `_row`. Raises `InvalidInput`
         if the file is missing or has changed since it was planned, and with FAILFAST for the first unreadable row.
         """
-        store, _ = open_folder(self.path, context.storage_options)
+        store = self._folder(context)
         try:
             early = context.read_before(split)
             content = Content(store, split.path, split.size) if early is None else early.content
@@ -317,12 +317,18 @@ class Files:
 
     def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
         """Fetch small files of a remote store, several at once. Those that are not as planned are left out."""
-        store, _ = open_folder(self.path, context.storage_options)
-        options = context.storage_options
+        store, options = self._folder(context), context.storage_options
+        if store.requests_at_once == 1:
+            return context.early
         waiting = [split for split in splits if context.read_before(split) is None]
         read = side_by_side(store, [functools.partial(self.read_early, split, options) for split in waiting])
         found = zip(waiting, read, strict=True)
         return {**context.early, **{(split.source, split.path): one for split, one in found if one is not None}}
+
+    def _folder(self, context: ReadContext) -> Store:
+        if self.path not in context.folders:
+            context.folders[self.path], _ = open_folder(self.path, context.storage_options)
+        return context.folders[self.path]
 
     def _loaded(self, store: Store, split: Split, early: Early | None) -> Content:
         content = Content(store, split.path, split.size) if early is None else early.content

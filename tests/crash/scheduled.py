@@ -156,10 +156,10 @@ class ScheduledStore(FaultStore):
         self._wait("copy", target)
         return super().copy_from(origin, source, target, etag)
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
         """The other actor may write and delete while this one lists."""
         self._wait("list", prefix)
-        for entry in super().list(prefix, start_after):
+        for entry in super().list(prefix, start_after, enters):
             yield entry
             self._wait("list on", entry.name)
 

@@ -131,3 +131,27 @@ def stored(table: pa.Table, path: Path) -> Path:
     else:
         path.write_text(str(row).replace("'", '"') + "\n")
     return path
+
+
+def test_a_record_comes_back_by_the_header_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("n,k\n5,g\nx,a\n")
+    kind = Kind("csv", b"", "", "", {"header": True})
+    r = repository(tmp_path, kind)
+    r.init()
+    r.run(engine="local")
+    assert totals(r) == {"g": 1}
+    wider = repository(tmp_path, kind, "k string, n string")
+    wider.requeue(0)
+    wider.run(engine="local")
+    assert totals(wider) == {"g": 1, "a": 1}
+
+
+def test_a_record_of_the_wrong_width_with_broken_bytes_is_not_taken_as_it_is_shown(tmp_path: Path) -> None:
+    kind = Kind("csv", b"\xe4\n", "\\xe4", "not UTF-8", wider="k string")
+    started(tmp_path, kind)
+    p = tm.Pipeline("shop")
+    source = tm.Files(str(tmp_path / "in"), format="csv", schema="k string", mode="PERMISSIVE")
+    p.read(source, name="shop").groupBy("k").agg(rows=tm.count(), name="totals")
+    with pytest.raises(tm.InvalidInput, match="its text is not known"):
+        tm.open(p, root=str(tmp_path / "root")).requeue(0)

@@ -33,7 +33,7 @@ def read(folder: Path, data: bytes, schema: str, split_bytes: int = 1 << 30) -> 
     source = Files(folder, schema=schema, missingColumns="null")
     rows: list[list[Any]] = []
     try:
-        for split in source.splits(source.discover("source"), split_bytes):
+        for split in source.splits(source.discover("source"), split_bytes=split_bytes):
             for block in source.read(split, 1000, ReadContext(time_zone=ZONE)):
                 columns = [exact(block.rows.column(name)) for name in block.rows.schema.names if name != ROW]
                 rows += [[column[row] for column in columns] for row in range(block.rows.num_rows)]

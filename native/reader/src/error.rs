@@ -50,6 +50,8 @@ impl Unreadable {
 /// A record that is no row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reject {
+    /// The number of the record in its file, from 0 on.
+    pub row: i64,
     /// The line, from 1 on, on which the record begins.
     pub line: u64,
     /// The column that does not fit, by its place in the schema; `None` if the record has no columns.

@@ -349,7 +349,7 @@ class Files:
         reason = columns.resolve(time_zone)
         if reason is not None or self._text is None:
             return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]
-        made = parse_texts(texts, header, columns.in_file, self._text, time_zone)
+        made = parse_texts(texts, header, columns.in_file, self._text, self._record_bytes, time_zone)
         return made if isinstance(made, list) else pa.Table.from_batches([columns.finish(made)]).drop_columns([ROW])
 
     def _blocks(
@@ -361,9 +361,8 @@ class Files:
         kept = None
         if self._bad_files == "quarantine":
             try:
-                if (
-                    split.row_groups is not None
-                ):  # planned while bad files failed: other tasks read the rest of the file
+                if split.row_groups is not None:
+                    # Planned while bad files failed the batch: other tasks read the rest of the file.
                     for _ in self._decoded(_whole(split), content, columns, misfit, block_rows, context):
                         pass
                 kept = _decoded_fully(decode())

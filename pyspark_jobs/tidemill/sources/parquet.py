@@ -14,6 +14,7 @@ import pyarrow as pa
 from .. import _native
 from ..protocol.records import Split
 from ..schema import listed
+from ..visible import visible
 from .contract import ROW
 from .numbers import sequence
 from .read_ahead import read_ahead
@@ -70,12 +71,12 @@ def _misfit(file: _native.ParquetFile, columns: ParquetColumns) -> tuple[str, st
     misfit = file.misfit(columns.schema, columns.missing)
     lower = {name.lower() for name, _ in file.columns}
     if misfit is None and columns.schema.names and not any(name.lower() in lower for name in columns.schema.names):
-        found, expected = listed([name for name, _ in file.columns]), listed(columns.schema.names)
+        found, expected = listed([visible(name) for name, _ in file.columns]), listed(columns.schema.names)
         return f"the file has the columns {found}, expected {expected}", "is this another file?"
     if misfit is not None or columns.extra == "ignore":
         return misfit
     names = {name.lower() for name in columns.schema.names}
-    more = [name for name, _ in file.columns if name.lower() not in names]
+    more = [visible(name) for name, _ in file.columns if name.lower() not in names]
     hint = 'declare the columns, or leave them out with extraColumns="ignore"'
     return (f"the file has {listed(more)}, which the schema lacks", hint) if more else None
 

@@ -54,8 +54,8 @@ def is_not_text(reason: str) -> bool:
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     """Return rejects as rows of `REJECT_SCHEMA`."""
     known = {
-        "source": pa.repeat(source, len(rejects)),
-        "file": pa.repeat(file, len(rejects)),
+        "source": string_array([source] * len(rejects)),
+        "file": string_array([file] * len(rejects)),
         "line": int64_array([one.line for one in rejects]),
         "column": string_array([one.column for one in rejects]),
         "reason": string_array([one.reason for one in rejects]),
@@ -63,7 +63,7 @@ def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table
         "kind": string_array([one.kind for one in rejects]),
     }
     nulls = {field.name: pa.nulls(len(rejects), field.type) for field in REJECT_SCHEMA}
-    table = pa.Table.from_pydict(nulls | known, schema=REJECT_SCHEMA)
+    table = pa.Table.from_arrays([(nulls | known)[name] for name in REJECT_SCHEMA.names], schema=REJECT_SCHEMA)
     if all(one.header is None for one in rejects):
         return table
     return table.append_column(HEADER, string_array([one.header for one in rejects]))

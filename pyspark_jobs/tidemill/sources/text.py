@@ -69,14 +69,14 @@ def _reject(found: tuple[int, int | None, str, str], names: Sequence[str], heade
 
 
 def parse_texts(
-    texts: Sequence[str], header: str | None, schema: pa.Schema, format: TextFormat, time_zone: str
+    texts: Sequence[str], header: str | None, schema: pa.Schema, format: TextFormat, record_bytes: int, time_zone: str
 ) -> pa.RecordBatch | list[Misfit]:
     """Return a row for each text, which is a record of a file with this header, or all misfits.
 
     All texts are read at once; only if that fails, one by one, to find the misfits.
     """
     known = format.for_texts(header) if isinstance(format, CsvFormat) else format.for_texts()
-    files = opener(schema, known, TextLimits(MOST_ROWS, BLOCK_BYTES), time_zone)
+    files = opener(schema, known, TextLimits(MOST_ROWS, BLOCK_BYTES, record_bytes), time_zone)
     end = format.line_end or "\n"
     before = "" if header is None else header + end
     rows = _rows(files, before, texts, end)

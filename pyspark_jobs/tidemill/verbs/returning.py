@@ -19,7 +19,7 @@ from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.records import Commit
 from ..schema import conform, int64_array
-from ..sources.contract import AHEAD, CONTENT, FAILED, FILE, LATE, UNREADABLE, SourceFile
+from ..sources.contract import AHEAD, CONTENT, FAILED, FILE, HEADER, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up
 from ..sources.rejects import is_not_text
 from ..sources.requeued import rows_as
@@ -307,6 +307,13 @@ class _Contents:
         assert content is not None
         return rows_as(content.take(int64_array([row[ROW_ID] for row in rows])), schema, what)
 
+    def _header(self, row: Row) -> str | None:
+        """Return the header of a row's file, which all its rows have, if it must be known."""
+        if HEADER not in self.table.column_names:
+            return None
+        found: str | None = self.table.column(HEADER)[row[ROW_ID]].as_py()
+        return found
+
     def _parsed(self, source: str, rows: Sequence[Row]) -> pa.Table:
         """Return unreadable rows, parsed again by the schema and the options that the source has now."""
         of, zone = self.context.job.sources[source], self.context.job.time_zone
@@ -317,7 +324,7 @@ class _Contents:
             lost = [row for row in of_file if row["text"] is None or is_not_text(row["reason"])]
             refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
             if not lost:
-                made = of.parse(file, [row["text"] for row in of_file], zone)
+                made = of.parse(file, [row["text"] for row in of_file], zone, self._header(of_file[0]))
                 if isinstance(made, list):
                     refused += [(of_file[one.place], f"it is still unreadable: {one.reason}") for one in made]
                 else:

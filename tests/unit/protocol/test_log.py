@@ -56,9 +56,9 @@ class Counting(FaultStore):
         self.reads += 1
         return super().stat(name)
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Any:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Any:
         self.reads += 1
-        return super().list(prefix, start_after)
+        return super().list(prefix, start_after, enters)
 
 
 # plans

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ class Racing(FaultStore):
             self._act_once()
         return found
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        found = list(super().list(prefix, start_after))
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
+        found = list(super().list(prefix, start_after, enters))
         if prefix == self.name:
             self._act_once()
         return iter(found)

@@ -38,9 +38,9 @@ class Seen:
         self.requests.append("stat")
         return self._inner.stat(name)
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
         self.requests.append("list")
-        return self._inner.list(prefix, start_after)
+        return self._inner.list(prefix, start_after, enters)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -27,8 +27,8 @@ class Watched:
         self.read.append(name)
         return self._inner.get(name)
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        for entry in self._inner.list(prefix, start_after):
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
+        for entry in self._inner.list(prefix, start_after, enters):
             self.listed.append(entry.name)
             yield entry
 

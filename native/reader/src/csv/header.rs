@@ -3,6 +3,8 @@
 //! Names are Spark's: an empty one is `_c` and its place, and one that stands twice, in any case of letters, gets its
 //! place as a suffix. INVARIANT: a column is matched by one name or not at all.
 
+use std::collections::{HashMap, HashSet};
+
 use arrow_schema::Schema;
 
 use crate::error::Unreadable;
@@ -70,13 +72,14 @@ impl Places {
         let places: Vec<Option<usize>> = schema.fields().iter().map(|field| place(&names, field.name())).collect();
         let lacks: Vec<String> = unmatched(schema, &places);
         let is_other = lacks.len() == places.len() && !places.is_empty();
-        if is_other || (missing == Missing::Fail && !lacks.is_empty()) {
+        let is_needed =
+            schema.fields().iter().zip(&places).any(|(field, place)| place.is_none() && !field.is_nullable());
+        if is_other || is_needed || (missing == Missing::Fail && !lacks.is_empty()) {
             return Err(misses(&names, schema, &lacks, is_other, line));
         }
-        let has: Vec<String> = (0..names.len())
-            .filter(|place| !places.contains(&Some(*place)))
-            .map(|place| names[place].clone())
-            .collect();
+        let matched: HashSet<usize> = places.iter().flatten().copied().collect();
+        let has: Vec<String> =
+            (0..names.len()).filter(|place| !matched.contains(place)).map(|place| names[place].clone()).collect();
         if extra == Extra::Fail && !has.is_empty() {
             let reason = format!("the header has {}, which the schema lacks", listed(&has));
             let hint = "declare the columns, or leave them out with extraColumns=\"ignore\"".into();
@@ -109,10 +112,14 @@ fn misses(names: &[String], schema: &Schema, lacks: &[String], is_other: bool, l
 /// Return the names of a header as Spark makes them.
 pub(super) fn safe(header: &[Option<String>]) -> Vec<String> {
     let lower: Vec<Option<String>> = header.iter().map(|name| name.as_ref().map(|name| name.to_lowercase())).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for name in lower.iter().flatten() {
+        *counts.entry(name).or_default() += 1;
+    }
     let name = |(place, name): (usize, &Option<String>)| match name {
         None => format!("_c{place}"),
         Some(name) if name.is_empty() => format!("_c{place}"),
-        Some(name) if lower.iter().filter(|other| **other == lower[place]).count() > 1 => format!("{name}{place}"),
+        Some(name) if lower[place].as_deref().is_some_and(|name| counts[name] > 1) => format!("{name}{place}"),
         Some(name) => name.clone(),
     };
     header.iter().enumerate().map(name).collect()

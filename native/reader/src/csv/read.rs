@@ -101,8 +101,12 @@ impl CsvReader {
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         while !self.is_done && self.room() > 0 {
             let read = self.read_batch();
-            self.is_done |= read.is_err();
-            read?;
+            if let Err(error) = read {
+                self.is_done = true;
+                self.rows.clear();
+                self.rejects.clear();
+                return Err(error);
+            }
         }
         if self.rows.is_empty() && self.rejects.is_empty() {
             return Ok(None);
@@ -252,7 +256,10 @@ impl CsvReader {
                     } else {
                         batch.fields.spans.truncate(spans);
                         batch.fields.side.truncate(side);
-                        let reason = wrong(width, self.places.width, found.is_open);
+                        let reason = match record.is_utf8(data) {
+                            true => wrong(width, self.places.width, found.is_open),
+                            false => format!("not {}", self.charset),
+                        };
                         self.rejects.push(record.reject(data, None, reason));
                     }
                     self.next_row += 1;
@@ -328,7 +335,7 @@ impl CsvReader {
             let reason = misfit(cells(column).text(row), self.schema.field(column));
             self.rejects.push(record.reject(data, Some(column), reason));
         }
-        self.rejects.sort_by_key(|reject| reject.line);
+        self.rejects.sort_by_key(|reject| reject.row);
     }
 }
 
@@ -368,7 +375,7 @@ impl Record {
     }
 
     fn reject(self, data: &[u8], column: Option<usize>, reason: String) -> Reject {
-        Reject { line: self.line, column, reason, text: lossless(&data[self.start..self.end]) }
+        Reject { row: self.row, line: self.line, column, reason, text: lossless(&data[self.start..self.end]) }
     }
 }
 

@@ -256,6 +256,24 @@ fn blocks_are_cut_by_records_alone() {
 }
 
 #[test]
+fn a_long_header_is_read_in_linear_time() {
+    let names: Vec<String> = (0..100_000).map(|n| format!("c{}", n % 75_000)).collect();
+    let data = names.join(",") + "\n";
+    let matching = Matching::Name(Extra::Ignore, Missing::Null);
+    let found =
+        blocks(data.as_bytes(), &schema(&[("c74999", DataType::Utf8)]), options(Dialect::default(), matching, BIG));
+    assert!(found.unwrap().is_empty());
+}
+
+#[test]
+fn a_column_that_must_have_values_may_not_be_missing() {
+    let needed = Schema::new(vec![Field::new("a", DataType::Utf8, true), Field::new("b", DataType::Utf8, false)]);
+    let matching = Matching::Name(Extra::Ignore, Missing::Null);
+    let found = blocks(b"a\n1\n", &needed, options(Dialect::default(), matching, 64));
+    assert!(matches!(found, Err(ReadError::Content(_))), "{found:?}");
+}
+
+#[test]
 fn rejects_end_a_block_as_rows_do() {
     let data: String = (0..100).map(|n| if n % 3 == 0 { format!("{n}\n") } else { "x\n".into() }).collect();
     for buffer_bytes in [4, 7, BIG] {

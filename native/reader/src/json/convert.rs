@@ -273,15 +273,16 @@ impl Values<'_> {
         kept.into_iter().map(|place| pairs[place]).collect()
     }
 
-    /// The name that a token is; `made` is used for one with escapes.
+    /// The name that a token is; `made` is used for one with escapes. A name that is no text, because a surrogate stands
+    /// alone, stays as it is written: with its backslash it is no other name.
     pub(super) fn key<'b>(&'b self, at: u32, made: &'b mut Vec<u8>) -> &'b [u8] {
         let node = self.tape[at as usize];
+        let written = node.text(self.data);
         if node.kind != Kind::Escaped {
-            return node.text(self.data);
+            return written;
         }
         made.clear();
-        unescape(node.text(self.data), made);
-        made
+        if unescape(written, made) { made } else { written }
     }
 
     /// The names and values of an object.

@@ -95,7 +95,7 @@ struct Record {
 impl Record {
     fn no_object(self, data: &[u8]) -> Reject {
         let text = lossless(&data[self.start..self.end]);
-        Reject { line: self.line, column: None, reason: "not a JSON object".to_owned(), text }
+        Reject { row: self.row, line: self.line, column: None, reason: "not a JSON object".to_owned(), text }
     }
 }
 
@@ -149,9 +149,12 @@ impl JsonReader {
     /// Return the next block, or `None` at the end of the file. After an error there are no more blocks.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         while !self.is_done && self.room() > 0 {
-            let read = self.read_batch();
-            self.is_done |= read.is_err();
-            read?;
+            if let Err(error) = self.read_batch() {
+                self.is_done = true;
+                self.rows.clear();
+                self.rejects.clear();
+                return Err(error);
+            }
         }
         if self.rows.is_empty() && self.rejects.is_empty() {
             return Ok(None);
@@ -195,7 +198,7 @@ impl JsonReader {
             }
         }
         self.rejects.append(&mut others);
-        self.rejects.sort_by_key(|reject| reject.line);
+        self.rejects.sort_by_key(|reject| reject.row);
         self.finish_batch(batch, parsed)?;
         Ok(count)
     }
@@ -308,11 +311,14 @@ impl JsonReader {
         }
     }
 
-    /// Add the record of a line. Return whether it is an array instead, whose elements are the records.
+    /// Add the record of a line; a line of comments has none. Return whether it is an array instead, whose elements are the records.
     fn parse_line(&mut self, batch: &mut Batch, start: usize, end: usize, is_utf8: bool) -> bool {
         let (before, line) = (batch.tape.len(), self.line);
         let data = &self.buffer.bytes()[..end];
         let parser = Parser { data, allow: self.options.allow, max_depth: self.options.max_depth };
+        if is_utf8 && self.options.allow.comments && parser.space(start) == Ok(end) {
+            return false;
+        }
         let parsed = parser.value(start, true, &mut batch.tape).and_then(|after| {
             let after = parser.space(after)?;
             if after == end { Ok(()) } else { Err(Stop::Invalid(after, "expected the end of the line")) }
@@ -325,8 +331,8 @@ impl JsonReader {
                 format!("not {}", self.options.form.charset.name())
             };
             let text = lossless(&data[start..end]);
+            batch.rejects.push(Reject { row: self.next_row, line, column: None, reason, text });
             self.next_row += 1;
-            batch.rejects.push(Reject { line, column: None, reason, text });
             return false;
         }
         if batch.tape[before].kind == Kind::Array {
@@ -404,7 +410,13 @@ impl JsonReader {
                     } else {
                         batch.tape.truncate(before);
                         let reason = format!("not {}", self.options.form.charset.name());
-                        batch.rejects.push(Reject { line, column: None, reason, text: lossless(&data[start..end]) });
+                        batch.rejects.push(Reject {
+                            row,
+                            line,
+                            column: None,
+                            reason,
+                            text: lossless(&data[start..end]),
+                        });
                     }
                     at = end;
                 }
@@ -474,9 +486,9 @@ impl JsonReader {
                     (Some(found as usize), misfit(raw, self.schema.field(found as usize)))
                 }
             };
-            self.rejects.push(Reject { line: record.line, column, reason, text });
+            self.rejects.push(Reject { row: record.row, line: record.line, column, reason, text });
         }
-        self.rejects.sort_by_key(|reject| reject.line);
+        self.rejects.sort_by_key(|reject| reject.row);
         Ok(())
     }
 }

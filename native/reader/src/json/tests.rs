@@ -243,6 +243,20 @@ fn the_elements_of_an_array_fill_blocks_as_lines_do() {
 }
 
 #[test]
+fn a_name_with_a_lone_surrogate_is_no_other_name() {
+    let found = blocks(b"{\"v\":1,\"v\\ud800zz\":2}\n", &schema(&[("v", DataType::Int64)]), options(64)).unwrap();
+    assert_eq!(found[0].rows.column(0).as_primitive::<Int64Type>().values(), &[1]);
+}
+
+#[test]
+fn a_line_of_comments_is_no_record() {
+    let mut comments = options(64);
+    comments.allow.comments = true;
+    let found = blocks(b"// x\n{\"v\":1} // y\n/* z */\n", &schema(&[("v", DataType::Int64)]), comments).unwrap();
+    assert_eq!((found[0].rows.num_rows(), found[0].rejects.len()), (1, 0));
+}
+
+#[test]
 fn rejects_end_a_block_as_rows_do() {
     for buffer_bytes in [4, 7, BIG] {
         let mut small = options(buffer_bytes);

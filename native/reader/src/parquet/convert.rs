@@ -111,7 +111,8 @@ fn leaf(array: &ArrayRef, field: &Field, calendar: &OldCalendar) -> Result<Array
         }
         (T::Date32, T::Timestamp(_, None)) => {
             let days = array.as_primitive::<Date32Type>();
-            Arc::new(days.unary::<_, TimestampMicrosecondType>(|days| i64::from(calendar.days(days)) * DAY_US))
+            let micros = |days| i64::from(calendar.days(days)).checked_mul(DAY_US).ok_or_else(too_late);
+            Arc::new(days.try_unary::<_, TimestampMicrosecondType, ReadError>(micros)?)
         }
         (T::Timestamp(unit, from), T::Timestamp(_, zone)) => {
             let mut micros = micros(array, *unit)?;
@@ -224,13 +225,16 @@ fn check_digits(given: &PrimitiveArray<Decimal128Type>, precision: u8, scale: i8
     }
 }
 
+fn too_late() -> ReadError {
+    Unreadable::file("a time is beyond the range of microseconds").into()
+}
+
 fn micros(array: &ArrayRef, unit: TimeUnit) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
-    let too_large = || ReadError::from(Unreadable::file("a time is beyond the range of microseconds"));
     match unit {
         TimeUnit::Microsecond => Ok(array.as_primitive::<TimestampMicrosecondType>().clone()),
         TimeUnit::Millisecond => {
             let given = array.as_primitive::<TimestampMillisecondType>();
-            given.try_unary(|value| value.checked_mul(1000).ok_or_else(too_large))
+            given.try_unary(|value| value.checked_mul(1000).ok_or_else(too_late))
         }
         TimeUnit::Nanosecond => {
             let given = array.as_primitive::<TimestampNanosecondType>();

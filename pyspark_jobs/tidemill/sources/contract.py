@@ -1,7 +1,7 @@
 """What the rest of Tidemill sees of a source: files, blocks of rows, and the protocols `Source` and `Step`.
 
-Values only. INVARIANT: blocks depend only on the file's bytes and on `block_rows`, not on where or how often the file
-is read.
+Values only. INVARIANT: blocks depend only on the file's bytes, on `block_rows` and on the columns that are read, not on
+where or how often the file is read.
 """
 
 from __future__ import annotations

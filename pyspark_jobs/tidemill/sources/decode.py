@@ -1,7 +1,8 @@
 """Blocks of the rows that the reader of Parquet decodes.
 
 INVARIANT: every block of a split except the last has exactly `block_rows` rows, or at least `BLOCK_BYTES`, in the order
-of the file. Readers cut a file into parts by its bytes alone, so the same file always has the same blocks.
+of the file. Rows of Parquet are counted as they are decoded, so where a block of many bytes ends depends on which
+columns are read, too.
 """
 
 from __future__ import annotations

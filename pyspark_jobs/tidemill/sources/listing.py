@@ -56,7 +56,7 @@ class Selection:
 def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
     """Return whether the file `name`, relative to its source's folder, belongs to the source.
 
-    Files that are still being copied, by their names, do not. A `pattern` that names such files chooses them.
+    A file whose name says that it is still being copied does not, unless `pattern` names such files.
     Unless `recursive`, only files in the folder itself and in partition folders below it belong to it, as in Spark.
     """
     *folders, file = name.split("/")

@@ -126,7 +126,7 @@ class Rows:
     def parse(
         self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
     ) -> pa.Table | list[Misfit]:
-        """Return why texts are no rows: they never are."""
+        """Refuse every text, because rows of tests have none."""
         return self._files.parse(path, texts, time_zone, header)
 
     def _bound(self) -> str:

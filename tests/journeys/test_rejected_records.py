@@ -23,7 +23,7 @@ SCHEMA = "k string, n int"
 class Kind:
     """A record that is no row: what the file has, the text and the reason that are kept, and the options.
 
-    `as_it_is` is the row that the text is with `wider`, the schema that the source gets later; None if it is none.
+    `as_it_is` is the row that the text is with `wider`, the schema that the source gets later; None if that is no row.
     """
 
     format: str

@@ -51,7 +51,7 @@ def schema_of(
     """Return the schema that fits local files, as a start for the one that you declare.
 
     `format` is "csv", "json" or "parquet"; by default the ending of each name says it. `options` are those of
-    `tm.Files`, such as `header=True` and `sep=";"`. Of a text file it reads about the first 100,000 records. The command
+    `tm.Files`, such as `header=True` and `sep=";"`. Of a text file about 100,000 records are read. The command
     `tidemill schema` prints the schema as DDL, and what the files do not decide. Raises `InvalidInput` for a file that
     cannot be read.
 

@@ -311,7 +311,8 @@ impl JsonReader {
         }
     }
 
-    /// Add the record of a line; a line of comments has none. Return whether it is an array instead, whose elements are the records.
+    /// Add the record of a line; a line of comments has none. Return whether it is an array instead, whose elements are
+    /// the records.
     fn parse_line(&mut self, batch: &mut Batch, start: usize, end: usize, is_utf8: bool) -> bool {
         let (before, line) = (batch.tape.len(), self.line);
         let data = &self.buffer.bytes()[..end];

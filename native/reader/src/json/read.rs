@@ -264,7 +264,13 @@ impl JsonReader {
         let mut at = 0;
         let mut checked = Checked::default();
         if let Some(rest) = self.rest.take() {
-            return Ok((self.elements(batch, rest), false));
+            let next = rest.next;
+            if !self.elements(batch, rest) {
+                return Ok((0, false));
+            }
+            self.block_bytes += next;
+            self.line += 1;
+            return Ok((next, false));
         }
         while self.room_of(batch) > 0 {
             let data = self.buffer.bytes();
@@ -279,11 +285,18 @@ impl JsonReader {
                 let is_utf8 = checked.is_utf8(data, at, end);
                 let before = batch.tape.len();
                 if self.parse_line(batch, at, end, is_utf8) {
-                    if at > 0 {
-                        batch.tape.truncate(before); // it is read again, as the first line of a batch of its own
+                    #[expect(clippy::cast_possible_truncation, reason = "tapes of a batch are below 1 GiB")]
+                    let rest = Rest { node: before as u32 + 1, end: batch.tape[before].next, next };
+                    let (records, row) = (batch.records.len(), self.next_row);
+                    if !self.elements(batch, rest) {
+                        if at > 0 {
+                            // Read it again, as the first line of a batch of its own.
+                            (self.rest, self.next_row) = (None, row);
+                            batch.records.truncate(records);
+                            batch.tape.truncate(before);
+                        }
                         return Ok((at, false));
                     }
-                    return Ok((self.elements(batch, Rest { node: 1, end: batch.tape[0].next, next }), false));
                 }
                 self.block_bytes += next - at;
             }
@@ -346,10 +359,10 @@ impl JsonReader {
         false
     }
 
-    /// Add elements of the array on the first line, as many as there is room for. Return how much is consumed: nothing
-    /// as long as some are left.
-    fn elements(&mut self, batch: &mut Batch, mut rest: Rest) -> usize {
-        let room = self.room_of(batch);
+    /// Add elements of the array on a line, as many as there is room for. Return whether these are all; else `rest` has
+    /// those that are left.
+    fn elements(&mut self, batch: &mut Batch, mut rest: Rest) -> bool {
+        let room = batch.records.len() + self.room_of(batch);
         while rest.node < rest.end && batch.records.len() < room {
             let element = batch.tape[rest.node as usize];
             let quotes = usize::from(matches!(element.kind, Kind::Plain | Kind::Escaped));
@@ -358,13 +371,9 @@ impl JsonReader {
             self.next_row += 1;
             rest.node = element.next;
         }
-        if rest.node < rest.end {
-            self.rest = Some(rest);
-            return 0;
-        }
-        self.block_bytes += rest.next;
-        self.line += 1;
-        rest.next
+        let is_complete = rest.node >= rest.end;
+        self.rest = (!is_complete).then_some(rest);
+        is_complete
     }
 
     /// Parse values, or elements of arrays, over any number of lines.

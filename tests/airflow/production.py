@@ -60,7 +60,7 @@ def silent(batchTime, k, row, state):
 p = tm.Pipeline("silent")
 rows = p.read(tm.Files(str(Path(__file__).parent / "in"), format="csv", header=True, schema="k int, v int"))
 rows.groupBy("k").mapWithState(
-    tm.StateSpec.function(silent).timeout("20 seconds"), name="s", stateSchema="int", outputSchema="k int, v int"
+    tm.StateSpec.function(silent).timeout("45 seconds"), name="s", stateSchema="int", outputSchema="k int, v int"
 ).write(tm.Json(str(Path(__file__).parent / "out")))
 """
 HOSTILE = "raise SystemExit('a module of the DAG folder was imported in place of another one')\n"

@@ -32,7 +32,7 @@ SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
     "PYTHONPATH": PYTHONPATH,
 }
-BOUND_S = 480
+BOUND_S = 600
 """After so long all servers are stopped, and what still waits for them fails: ten minutes at most, in all."""
 
 
@@ -186,7 +186,7 @@ def sweep_waits_without_a_slot_and_fires_at_the_deadline(world: World) -> None:
     world.ends("silent__sweep", run_id)
     fired = _fired(world, key=1)
     assert (fired.version, fired.kind) == (armed.version + 1, "sweep")
-    assert 0 < fired.batch_time_ms - armed.next_deadline["batch"] < 15_000, "near its deadline"
+    assert 0 < fired.batch_time_ms - armed.next_deadline["batch"] < 60_000, "near its deadline"
     assert fired.airflow["dag_id"] == "silent__sweep"
 
 

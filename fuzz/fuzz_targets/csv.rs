@@ -7,7 +7,8 @@ use std::io::Cursor;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use libfuzzer_sys::fuzz_target;
 use tidemill_reader::block::Limits;
-use tidemill_reader::csv::{CsvOptions, CsvReader, Dialect, Extra, Matching, Missing};
+use tidemill_reader::columns::{ByName, Missing};
+use tidemill_reader::csv::{CsvOptions, CsvReader, Dialect, Matching};
 use tidemill_reader::text::bytes::Form;
 use tidemill_reader::text::encoding::Charset;
 use tidemill_reader::time::{Times, Zone};
@@ -23,7 +24,7 @@ fn schema() -> Schema {
 fn read(data: &[u8], flags: u8, buffer_bytes: usize) -> Result<Vec<String>, String> {
     let options = CsvOptions {
         dialect: Dialect::default(),
-        matching: if flags & 1 == 0 { Matching::NoHeader } else { Matching::Name(Extra::Ignore, Missing::Null) },
+        matching: if flags & 1 == 0 { Matching::NoHeader } else { Matching::Name(ByName::lenient(Missing::Null)) },
         form: Form { charset: Charset::Utf8, format: "CSV", is_text: false, buffer_bytes },
         limits: Limits { block_rows: 7, block_bytes: 100, record_bytes: 1 << 20 },
         times: Times::iso(Zone::utc()),

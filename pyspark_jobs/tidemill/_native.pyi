@@ -878,13 +878,12 @@ class ParquetFile:
     def columns(self) -> list[tuple[str, str]]:
         """The names and the types of the columns."""
 
-    def misfit(self, schema: pa.Schema, missing: str) -> tuple[str, str | None] | None:
-        """Return why the columns cannot be read as those of `schema`, and advice or None; None if they can.
+    def rows(
+        self, schema: pa.Schema, asked: pa.Schema, columns: Any, first: int, last: int, batch_rows: int
+    ) -> ParquetRows:
+        """Return the rows of row groups `first` to `last` in the columns of `asked`, at most `batch_rows` at once.
 
-        If `missing` is "null", a column that the file lacks is null."""
-
-    def rows(self, schema: pa.Schema, missing: str, first: int, last: int, batch_rows: int) -> ParquetRows:
-        """Return the rows of row groups `first` to `last` in the columns of `schema`, at most `batch_rows` at once."""
+        `asked` are some of the columns of `schema`, which the file must have. `columns` is a `ColumnsByName`."""
 
 @final
 class ParquetRows:

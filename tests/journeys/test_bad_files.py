@@ -19,7 +19,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.cli.main import main
-from tidemill.sources import files as files_module
+from tidemill.sources import bad_file as bad_file_module
 
 ROWS = [("a", 1), ("b", 2), ("a", 3)]
 GOOD = [("c", 10)]
@@ -313,7 +313,7 @@ def test_ranges_that_were_planned_before_agree_that_the_file_is_bad(
 def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(files_module, "KEPT_BYTES", 0)
+    monkeypatch.setattr(bad_file_module, "KEPT_BYTES", 0)
     kind = KINDS[name]
     r = started(tmp_path, kind)
     (progress,) = r.run(engine="local")

@@ -5,6 +5,7 @@
 //! INVARIANT: only content rejects a record. A failure to read bytes is an error of its own and rejects nothing.
 
 pub mod block;
+pub mod columns;
 pub mod csv;
 pub mod error;
 pub mod json;

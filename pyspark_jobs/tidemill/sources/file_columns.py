@@ -14,13 +14,14 @@ from ..protocol.records import Split
 from ..schema import type_ddl
 from ..store import Store
 from .contract import METADATA, METADATA_TYPE, ROW
+from .listing import NULL_PARTITION
 
 
 class FileColumns:
     """Says where each column of a block comes from: the file, the names of its folders, or Tidemill.
 
     `in_file` are the columns that the file must have. `asked` are those of them that are read, at least one, so that
-    rows can be counted.
+    rows can be counted. `elsewhere` are the columns whose values come from the folders.
     """
 
     def __init__(
@@ -30,7 +31,9 @@ class FileColumns:
         metadata: pa.Scalar | None,
         asked: frozenset[str] | None,
     ) -> None:
-        self._folders = {name: value for name, value in folders.items() if name in schema.names}
+        columns = {name.lower(): name for name in schema.names}
+        self._folders = {columns[name.lower()]: value for name, value in folders.items() if name.lower() in columns}
+        self.elsewhere = tuple(self._folders)
         self._schema, self._metadata = schema, metadata
         self._constants: dict[str, pa.Scalar] = {}
         self.in_file = pa.schema([field for field in schema if field.name not in self._folders])
@@ -45,10 +48,10 @@ class FileColumns:
         for name, text in self._folders.items():
             field = self._schema.field(name)
             value = text_value(text, field.type, time_zone)
-            if value is None or (text is None and not field.nullable):
-                found = "no value" if text is None else f"`{text}`"
-                none = " not null" if text is None else ""
-                return f"folder `{name}={text}`: found {found}, expected {type_ddl(field.type)}{none}"
+            if text is None and not field.nullable:
+                return f"folder `{name}={NULL_PARTITION}`: found no value, expected {type_ddl(field.type)} not null"
+            if value is None:
+                return f"folder `{name}={text}`: found `{text}`, expected {type_ddl(field.type)}"
             self._constants[name] = value
         return None
 
@@ -69,6 +72,8 @@ class FileColumns:
 
 def text_value(text: str | None, kind: pa.DataType, time_zone: str) -> pa.Scalar | None:
     """Return the value of a folder's text in a type, or None if it does not fit. No text is null."""
+    if pa.types.is_nested(kind):
+        return None if text is not None else pa.scalar(None, kind)
     values, misfits = _native.values_of_texts([text], pa.schema([pa.field("value", kind)]), None, time_zone)
     return None if misfits else values[0]
 

@@ -20,14 +20,15 @@ from .. import _native
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import ADDED
 from ..protocol.records import Split
-from ..schema import empty_table, one_batch, to_arrow, to_ddl, type_ddl
+from ..schema import to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
+from .bad_file import bad_file, damaged_meanwhile, decoded_fully, refused
+from .columns_by_name import ColumnsByName
 from .content import SMALL_BYTES, Content
 from .contract import (
     ABANDON_PLAN,
     BLOCK_BYTES,
-    FILE,
     HIDDEN,
     ROW,
     SPLIT_BYTES,
@@ -43,19 +44,17 @@ from .decode import Reading, blocks
 from .file_columns import FileColumns, metadata_of
 from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
+from .formats import text_format
 from .listing import Selection, ordered, partition_values
-from .options import FORMATS, Flag, Format, Mode, check_dialect, known_options, read_options
+from .options import FORMATS, Flag, Format, Mode, known_options, read_options
 from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
-from .rejects import FAILFAST, Reject, reject_error, rejects_table
+from .rejects import FAILFAST
 from .text import count_rows, opener, parse_texts, read_blocks
-from .text_format import RECORD_BYTES, CsvFormat, Formats, JsonFormat, TextFormat, TextLimits
+from .text_format import RECORD_BYTES, CsvFormat, TextFormat, TextLimits
 from .unreadable import Unreadable
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
-KEPT_BYTES = 128 * 1024**2
-"""With `badFiles="quarantine"`, up to so many bytes of rows are kept until all are decoded. A larger file is read
-twice."""
 _COUNTED_ROWS = 131_072
 
 
@@ -173,11 +172,10 @@ class Files:
         self.start: str | int = values["start"]
         self.order: str = values["order"]
         self.overwritten: Literal["error", "new", "ignore"] = values["overwritten"]
-        self._missing: str = values["missingColumns"]
-        self._extra: str = values["extraColumns"]
+        self._by_name = ColumnsByName(values["extraColumns"], values["missingColumns"])
         self._bad_files: Literal["fail", "quarantine"] = values["badFiles"]
         self._record_bytes: int = values["maxRecordBytes"]
-        self._text = _text_format(format, values)
+        self._text = text_format(format, values)
         if schema is None:
             raise InvalidInput(
                 f"tm.Files({self.path!r}, format={format!r}) has no schema",
@@ -225,7 +223,7 @@ class Files:
     @property
     def parsing(self) -> Mapping[str, Any]:
         """The format, the mode and the options of the format."""
-        columns = {} if self.format != "parquet" else {"missing": self._missing, "extra": self._extra}
+        columns = {} if self.format != "parquet" else {"missing": self._by_name.missing, "extra": self._by_name.extra}
         return {"format": self.format, "mode": self.mode, "options": self._text, **columns}
 
     @property
@@ -365,15 +363,15 @@ class Files:
                     # Planned while bad files failed the batch: other tasks read the rest of the file.
                     for _ in self._decoded(_whole(split), content, columns, misfit, block_rows, context):
                         pass
-                kept = _decoded_fully(decode())
+                kept = decoded_fully(decode())
             except Unreadable as error:
                 if _is_first(split):
-                    yield _bad_file(error, split, columns, self._count(content, context))
+                    yield bad_file(error, split, columns, self._count(content, context))
                 return
         try:
             yield from decode() if kept is None else kept
         except Unreadable as error:
-            raise (_refused if self._bad_files == "fail" else _damaged_meanwhile)(error, split) from error
+            raise (refused if self._bad_files == "fail" else damaged_meanwhile)(error, split) from error
 
     def _decoded(
         self,
@@ -410,9 +408,9 @@ class Files:
         assert self._text is not None
         if misfit is not None:
             raise Unreadable(misfit)
-        files = opener(
-            columns.in_file, self._text, TextLimits(block_rows, BLOCK_BYTES, self._record_bytes), context.time_zone
-        )
+        limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
+        written = self._text.beside(columns.elsewhere) if isinstance(self._text, CsvFormat) else self._text
+        files = opener(columns.in_file, written, limits, context.time_zone)
         try:
             with content.reading():
                 yield from read_blocks(content.source, files, columns, split.source, split.path, self.mode)
@@ -422,9 +420,12 @@ class Files:
     def _parquet(
         self, split: Split, content: Content, columns: FileColumns, misfit: str | None, time_zone: str
     ) -> Iterator[pa.Table]:
-        wanted = ParquetColumns(columns.in_file, columns.asked, self._missing, self._extra, time_zone)
+        if misfit is not None:
+            raise Unreadable(misfit)
+        by_name = dataclasses.replace(self._by_name, elsewhere=columns.elsewhere)
+        wanted = ParquetColumns(columns.in_file, columns.asked, by_name, time_zone)
         with content.reading():
-            yield from read_parquet(content.ranges, wanted, split, None if misfit is None else (misfit, None))
+            yield from read_parquet(content.ranges, wanted, split)
 
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
         entries = entries_of(store, only, self.intake.selection.enters)
@@ -470,105 +471,6 @@ def _defaults() -> dict[str, Any]:
     """Return every option and its default."""
     parameters = inspect.signature(Files.__init__).parameters
     return {name: one.default for name, one in parameters.items() if name not in ("self", "path", "format", "schema")}
-
-
-def _text_format(kind: str, values: Mapping[str, Any]) -> TextFormat | None:
-    """Return the format of text files, or None for Parquet."""
-    formats = Formats(values["dateFormat"], values["timestampFormat"], values["timestampNTZFormat"])
-    if kind == "csv":
-        return _csv_format(values, formats)
-    return _json_format(values, formats) if kind == "json" else None
-
-
-def _csv_format(values: Mapping[str, Any], formats: Formats) -> CsvFormat:
-    quote, escape, again = values["quote"], values["escape"], values["charToEscapeQuoteEscaping"]
-    check_dialect(values["sep"], quote, escape, values["comment"], values["lineSep"])
-    if again not in (None, "", escape):
-        raise InvalidInput(
-            f"option `charToEscapeQuoteEscaping` is {again!r}, expected the escape, {escape!r}, or an empty text",
-            hint="other characters make Spark drop text",
-        )
-    matching = "name" if not values["enforceSchema"] else "position"
-    return CsvFormat(
-        separator=values["sep"],
-        quote=quote,
-        escape=escape,
-        escape_escape=again if again is not None else escape if escape != quote else "",
-        comment=values["comment"],
-        null_value=values["nullValue"],
-        empty_value=values["emptyValue"],
-        trim_leading=values["ignoreLeadingWhiteSpace"],
-        trim_trailing=values["ignoreTrailingWhiteSpace"],
-        line_end=values["lineSep"],
-        encoding=values["encoding"],
-        matching=matching if values["header"] else "none",
-        extra_columns=values["extraColumns"],
-        missing_columns=values["missingColumns"],
-        formats=formats,
-    )
-
-
-def _json_format(values: Mapping[str, Any], formats: Formats) -> JsonFormat:
-    return JsonFormat(
-        multi_line=values["multiLine"],
-        comments=values["allowComments"],
-        unquoted_names=values["allowUnquotedFieldNames"],
-        single_quotes=values["allowSingleQuotes"],
-        leading_zeros=values["allowNumericLeadingZeros"],
-        any_backslash=values["allowBackslashEscapingAnyCharacter"],
-        unquoted_control=values["allowUnquotedControlChars"],
-        non_numeric=values["allowNonNumericNumbers"],
-        line_end=values["lineSep"],
-        encoding=values["encoding"],
-        formats=formats,
-    )
-
-
-def _refused(error: Unreadable, split: Split) -> InvalidInput:
-    """Return the error for a file that is not of its format."""
-    hint = error.hint or (
-        f'correct the file and {ABANDON_PLAN}; or leave the file out with `tidemill skip`; or use badFiles="quarantine"'
-    )
-    return reject_error(Reject(error.line, None, error.reason, None, hint), split.source, split.path)
-
-
-def _damaged_meanwhile(error: Unreadable, split: Split) -> InvalidInput:
-    """Return the error for a file that was found to be good, and is not when its rows are read.
-
-    INVARIANT: after the first row, damage fails the batch. A reject would lose rows that were applied.
-    """
-    return InvalidInput(
-        f"read file `{split.path}` of source `{split.source}`: the file was valid when it was checked, but is damaged "
-        f"now: {error.reason}",
-        hint="run again; if it fails again, look for a process that writes this file, and check the disk",
-    )
-
-
-def _bad_file(error: Unreadable, split: Split, columns: FileColumns, rows: int | None) -> Block:
-    """Return the block of a file with so many rows that goes to quarantine as a whole: one reject, without a line."""
-    where = "" if error.line is None else f"line {error.line}: "
-    reject = Reject(None, None, f"{where}{error.reason}; {_lost(rows)}", None, kind=FILE)
-    rejects = rejects_table([reject], split.source, split.path)
-    return Block(0, one_batch(empty_table(columns.schema), "a bad file"), rejects, lost_rows=rows or 0)
-
-
-def _lost(rows: int | None) -> str:
-    """Say how many rows are not read with a file."""
-    if rows is None:
-        return "its rows are not read and cannot be counted"
-    return {0: "it has no rows", 1: "its only row is not read"}.get(rows, f"none of its {rows:,} rows is read")
-
-
-def _decoded_fully(blocks: Iterator[Block]) -> list[Block] | None:
-    """Read all blocks and return them, or None if they are larger than `KEPT_BYTES`."""
-    kept: list[Block] = []
-    size = 0
-    for block in blocks:
-        size += block.rows.nbytes
-        kept.append(block)
-        if size > KEPT_BYTES:
-            kept.clear()
-    return kept if size <= KEPT_BYTES else None
 
 
 def _whole(split: Split) -> Split:

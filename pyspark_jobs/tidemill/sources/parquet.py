@@ -6,15 +6,14 @@ Corruption in unused columns is not detected, because only the footer of such co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
 from ..protocol.records import Split
-from ..schema import listed
-from ..visible import visible
+from .columns_by_name import ColumnsByName
 from .contract import ROW
 from .numbers import sequence
 from .read_ahead import read_ahead
@@ -27,28 +26,33 @@ BATCH_BYTES = 32 * 1024**2
 
 @dataclass(frozen=True)
 class ParquetColumns:
-    """The columns that a file must have, those of them that are read, and what is done with others."""
+    """The columns that a file must have, those of them that are read, and how they are matched."""
 
     schema: pa.Schema
     asked: pa.Schema
-    missing: str = "fail"
-    extra: str = "ignore"
+    by_name: ColumnsByName = field(default_factory=ColumnsByName)
     time_zone: str = "UTC"
     """Of times that Spark 2 wrote, because their files do not name a zone."""
 
 
-def read_parquet(
-    given: Any, columns: ParquetColumns, split: Split, misfit: tuple[str, str | None] | None = None
-) -> Iterator[pa.Table]:
+def read_parquet(given: Any, columns: ParquetColumns, split: Split) -> Iterator[pa.Table]:
     """Yield the rows of a split of a Parquet file, with `_row`. Raises `Unreadable` if the file cannot be read.
 
-    `given` is a path, bytes, or an object with ranged reads. `misfit` is why the file does not fit, and advice or None.
+    `given` is a path, bytes, or an object with ranged reads. Rows are read in batches as they are decoded.
     """
     file = _open(given, columns.time_zone)
-    found = misfit or _misfit(file, columns)
-    if found is not None:
-        raise Unreadable(found[0], hint=found[1])
-    yield from _decode(file, columns, split)
+    first, last = split.row_groups or (0, len(file.row_groups) - 1)
+    row = split.first_row
+    at_once = _rows_at_once(file, first, last)
+    try:
+        rows = file.rows(columns.schema, columns.asked, columns.by_name, first, max(first, last), at_once)
+        decoded = iter(rows.next_batch, None)
+        for batch in read_ahead(decoded) if _rows(file, first, last) > at_once else decoded:
+            table = pa.Table.from_batches([batch])
+            yield table.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows))
+            row += batch.num_rows
+    except _native.Unreadable as error:
+        raise Unreadable(error.args[0], hint=error.args[2]) from error
 
 
 def rows_of(given: Any) -> int | None:
@@ -62,37 +66,6 @@ def rows_of(given: Any) -> int | None:
 def _open(given: Any, time_zone: str = "UTC") -> _native.ParquetFile:
     try:
         return _native.ParquetFile(given, time_zone)
-    except _native.Unreadable as error:
-        raise Unreadable(error.args[0], hint=error.args[2]) from error
-
-
-def _misfit(file: _native.ParquetFile, columns: ParquetColumns) -> tuple[str, str | None] | None:
-    """Return why the columns of the file are not those of the schema, and advice or None; None if they are."""
-    misfit = file.misfit(columns.schema, columns.missing)
-    lower = {name.lower() for name, _ in file.columns}
-    if misfit is None and columns.schema.names and not any(name.lower() in lower for name in columns.schema.names):
-        found, expected = listed([visible(name) for name, _ in file.columns]), listed(columns.schema.names)
-        return f"the file has the columns {found}, expected {expected}", "is this another file?"
-    if misfit is not None or columns.extra == "ignore":
-        return misfit
-    names = {name.lower() for name in columns.schema.names}
-    more = [visible(name) for name, _ in file.columns if name.lower() not in names]
-    hint = 'declare the columns, or leave them out with extraColumns="ignore"'
-    return (f"the file has {listed(more)}, which the schema lacks", hint) if more else None
-
-
-def _decode(file: _native.ParquetFile, columns: ParquetColumns, split: Split) -> Iterator[pa.Table]:
-    """Yield the rows of a split in batches as they are decoded. Raises `Unreadable` if one cannot be decoded."""
-    first, last = split.row_groups or (0, len(file.row_groups) - 1)
-    row = split.first_row
-    at_once = _rows_at_once(file, first, last)
-    try:
-        rows = file.rows(columns.asked, columns.missing, first, max(first, last), at_once)
-        decoded = iter(rows.next_batch, None)
-        for batch in read_ahead(decoded) if _rows(file, first, last) > at_once else decoded:
-            table = pa.Table.from_batches([batch])
-            yield table.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows))
-            row += batch.num_rows
     except _native.Unreadable as error:
         raise Unreadable(error.args[0], hint=error.args[2]) from error
 

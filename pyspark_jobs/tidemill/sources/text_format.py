@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from .columns_by_name import ColumnsByName
+
 RECORD_BYTES = 64 * 1024**2
 """A longer record is an error, unless `maxRecordBytes` says otherwise."""
 BUFFER_BYTES = 512 * 1024
@@ -54,8 +56,7 @@ class CsvFormat:
     encoding: str = "UTF-8"
     is_text: bool = False
     matching: str = "none"
-    extra_columns: str = "ignore"
-    missing_columns: str = "fail"
+    columns: ColumnsByName = field(default_factory=ColumnsByName)
     formats: Formats = field(default_factory=Formats)
 
     def for_texts(self, header: str | None) -> CsvFormat:
@@ -64,7 +65,11 @@ class CsvFormat:
 
     def for_counting(self) -> CsvFormat:
         """Return the format in which a file of any columns has as many records."""
-        return replace(self, matching="none" if self.matching == "none" else "position", missing_columns="null")
+        return replace(self, matching="none" if self.matching == "none" else "position")
+
+    def beside(self, elsewhere: tuple[str, ...]) -> CsvFormat:
+        """Return the format of a file besides which some columns have their values elsewhere."""
+        return replace(self, columns=replace(self.columns, elsewhere=elsewhere)) if elsewhere else self
 
 
 @dataclass(frozen=True)

@@ -280,7 +280,12 @@ def test_columns_are_found_by_name_in_any_order(tmp_path: Path) -> None:
     [
         ("a,c,d", {}, "the header lacks `b`; found `a`, `c`, `d`", 'missingColumns="null"'),
         ("a,A,b", {}, "the header lacks `a`; found `a0`, `A1`, `b`", 'missingColumns="null"'),
-        ("x,y", {"missingColumns": "null"}, "the header names `x`, `y`, expected `a`, `b`", "is this another file"),
+        (
+            "x,y",
+            {"missingColumns": "null"},
+            "the header has the columns `x`, `y`, expected `a`, `b`",
+            "another file, or",
+        ),
         ("a,b,c", {"extraColumns": "fail"}, "the header has `c`, which the schema lacks", 'extraColumns="ignore"'),
     ],
 )
@@ -299,8 +304,9 @@ def test_a_missing_column_is_null_on_request(tmp_path: Path) -> None:
     assert values(blocks(csv_source(tmp_path, "a int, b string", header=True, missingColumns="null"))) == [(None, "x")]
     file(tmp_path, "a.csv", "b\nx\n")
     source = csv_source(tmp_path, "a int not null, b string", header=True, missingColumns="null", mode="PERMISSIVE")
-    with pytest.raises(InvalidInput, match="the header lacks `a`; found `b`"):
+    with pytest.raises(InvalidInput, match="the header lacks `a`; found `b`") as caught:
         blocks(source)
+    assert caught.value.hint is not None and "`a` is declared not null" in caught.value.hint
 
 
 def test_a_bad_file_is_quarantined_as_a_whole_on_request(tmp_path: Path) -> None:
@@ -308,7 +314,7 @@ def test_a_bad_file_is_quarantined_as_a_whole_on_request(tmp_path: Path) -> None
     found = blocks(csv_source(tmp_path, "a int, b string", header=True, badFiles="quarantine"))
     assert rows(found) == []
     assert [(r["line"], r["reason"]) for r in rejects(found)] == [
-        (None, "line 1: the header names `x`, `y`, expected `a`, `b`; its only row is not read")
+        (None, "line 1: the header has the columns `x`, `y`, expected `a`, `b`; its only row is not read")
     ]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
@@ -210,6 +211,38 @@ def test_a_folder_that_does_not_fit_is_a_reject_of_its_file(tmp_path: Path) -> N
     assert reject["reason"] == f"{why}; its only row is not read"
     with pytest.raises(InvalidInput, match="folder `dt=yesterday`"):
         blocks(Files(tmp_path, format="csv", schema="v int, dt date"))
+
+
+def test_a_folder_that_names_no_value_does_not_fit_a_column_that_must_have_one(tmp_path: Path) -> None:
+    file(tmp_path, "dt=__HIVE_DEFAULT_PARTITION__/x.csv", "1\n")
+    with pytest.raises(InvalidInput, match="folder `dt=__HIVE_DEFAULT_PARTITION__`: found no value, expected date not"):
+        blocks(Files(tmp_path, format="csv", schema="v int, dt date not null"))
+
+
+def test_a_folder_is_no_value_of_a_nested_column(tmp_path: Path) -> None:
+    file(tmp_path, "s=1/x.json", '{"v": 1}\n')
+    with pytest.raises(InvalidInput, match="folder `s=1`: found `1`, expected struct<x: int>"):
+        blocks(Files(tmp_path, format="json", schema="v int, s struct<x:int>"))
+
+
+def test_a_folder_is_a_column_whatever_the_case_of_its_letters(tmp_path: Path) -> None:
+    file(tmp_path, "DT=2013-01-02/x.csv", "1\n")
+    assert values(blocks(Files(tmp_path, format="csv", schema="v int, dt date"))) == [(1, date(2013, 1, 2))]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_a_folder_gives_is_not_an_extra_one_of_the_file(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "dt=2013-01-02"
+    folder.mkdir()
+    if kind == "csv":
+        file(folder, "a.csv", "V,DT\n1,never\n")
+    else:
+        pq.write_table(pa.table({"V": pa.array([1], pa.int32()), "DT": ["never"]}), folder / "a.parquet")
+    options = {"header": True} if kind == "csv" else {}
+    source = Files(tmp_path, format=kind, schema="v int, dt date", extraColumns="fail", **options)  # type: ignore[arg-type]
+    assert values(blocks(source)) == [(1, date(2013, 1, 2))]
+    with pytest.raises(InvalidInput, match="has `DT`, which the schema lacks"):
+        blocks(Files(tmp_path, format=kind, schema="v int", extraColumns="fail", **options))  # type: ignore[arg-type]
 
 
 def test_metadata_says_which_file_a_row_is_from(tmp_path: Path) -> None:

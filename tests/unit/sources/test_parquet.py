@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
-from tidemill.sources import files, parquet
+from tidemill.sources import bad_file, parquet
 from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.files import Files
 
@@ -78,8 +78,8 @@ def test_a_file_with_another_type_is_one_reject(tmp_path: Path, kind: str, array
 
 def test_a_missing_column_error_names_the_found_columns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": [1], "w": [2]}), tmp_path / "a.parquet")
-    with pytest.raises(InvalidInput, match="column `x` is missing; found `v`, `w`"):
-        blocks(Files(tmp_path, schema="x int"))
+    with pytest.raises(InvalidInput, match="the file lacks `x`; found `v`, `w`"):
+        blocks(Files(tmp_path, schema="v long, x int"))
 
 
 @pytest.mark.parametrize("damage", ["nothing like it", "cut", "empty"])
@@ -101,7 +101,7 @@ LARGE_ROWS = 400_000
 def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with rows that are kept in memory, and with rows that are decoded twice."""
     if request.param == "decoded twice":
-        monkeypatch.setattr(files, "KEPT_BYTES", 1_000_000)
+        monkeypatch.setattr(bad_file, "KEPT_BYTES", 1_000_000)
 
 
 def large(folder: Path) -> Path:
@@ -241,7 +241,7 @@ class DamagedLater:
 
 
 def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "KEPT_BYTES", 1_000_000)
+    monkeypatch.setattr(bad_file, "KEPT_BYTES", 1_000_000)
     path = large(tmp_path)
     damaged = DamagedLater(path, start_of(path, row_group=3))
     real = parquet._open

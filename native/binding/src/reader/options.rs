@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use tidemill_reader::block::Limits;
-use tidemill_reader::csv::{CsvOptions, Dialect, Extra, Matching, Missing};
+use tidemill_reader::columns::{ByName, Extra, Missing};
+use tidemill_reader::csv::{CsvOptions, Dialect, Matching};
 use tidemill_reader::json::{Allow, JsonOptions, MAX_DEPTH};
 use tidemill_reader::text::bytes::Form;
 use tidemill_reader::text::encoding::Charset;
@@ -32,6 +33,24 @@ impl Formats {
             times = times.with_timestamp_ntz_format(pattern).map_err(|why| invalid(py, &why))?;
         }
         Ok(times)
+    }
+}
+
+/// How columns are matched by name: `sources.columns_by_name.ColumnsByName`.
+#[derive(FromPyObject)]
+pub(super) struct Columns {
+    extra: String,
+    missing: String,
+    elsewhere: Vec<String>,
+}
+
+impl Columns {
+    pub(super) fn by_name(&self) -> ByName {
+        ByName {
+            extra: if self.extra == "fail" { Extra::Fail } else { Extra::Ignore },
+            missing: if self.missing == "null" { Missing::Null } else { Missing::Fail },
+            elsewhere: self.elsewhere.clone(),
+        }
     }
 }
 
@@ -75,8 +94,7 @@ pub(super) struct CsvFormat {
     encoding: String,
     is_text: bool,
     matching: String,
-    extra_columns: String,
-    missing_columns: String,
+    columns: Columns,
     formats: Formats,
 }
 
@@ -109,10 +127,7 @@ impl CsvFormat {
 
     fn matching(&self) -> Matching {
         match self.matching.as_str() {
-            "name" => Matching::Name(
-                if self.extra_columns == "fail" { Extra::Fail } else { Extra::Ignore },
-                if self.missing_columns == "null" { Missing::Null } else { Missing::Fail },
-            ),
+            "name" => Matching::Name(self.columns.by_name()),
             "position" => Matching::Position,
             _ => Matching::NoHeader,
         }

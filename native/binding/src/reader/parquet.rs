@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use tidemill_reader::parquet::{Missing, ParquetFile, Rows};
+use tidemill_reader::parquet::{ParquetFile, Rows};
 
 use super::input::raised;
+use super::options::Columns;
 use super::ranges::Ranges;
 use crate::arrow::{batch_out, schema_in};
 
@@ -41,37 +42,29 @@ impl PyParquetFile {
         self.file.schema()
     }
 
-    /// Return why the columns cannot be read as those of `schema`, and advice or None; None if they can.
-    fn misfit(&self, schema: &Bound<'_, PyAny>, missing: &str) -> PyResult<Option<(String, Option<String>)>> {
-        let found = self.file.misfit(&schema_in(schema)?, missing_columns(missing));
-        Ok(found.map(|found| (found.reason, found.hint)))
-    }
-
-    /// Return the rows of row groups `first` to `last` in the columns of `schema`.
+    /// Return the rows of row groups `first` to `last` in the columns of `asked`, which are some of those of `schema`.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's objects are converted to owned values")]
     fn rows(
         &self,
         schema: &Bound<'_, PyAny>,
-        missing: &str,
+        asked: &Bound<'_, PyAny>,
+        columns: Columns,
         first: usize,
         last: usize,
         batch_rows: usize,
     ) -> PyResult<PyParquetRows> {
         let py = schema.py();
-        let schema = Arc::new(schema_in(schema)?);
-        let read = py.detach(|| self.file.read(schema, missing_columns(missing), first..=last, batch_rows));
+        let (schema, asked, by) = (schema_in(schema)?, Arc::new(schema_in(asked)?), columns.by_name());
+        let read = py.detach(|| self.file.read(&schema, asked, &by, first..=last, batch_rows));
         let rows = read.map_err(|error| raised(py, self.ranges.cause(error)))?;
         Ok(PyParquetRows { rows: Mutex::new(rows), ranges: self.ranges.clone() })
     }
 }
 
-fn missing_columns(missing: &str) -> Missing {
-    if missing == "null" { Missing::Null } else { Missing::Fail }
-}
-
 /// Rows of a Parquet file.
 #[pyclass(name = "ParquetRows", module = "tidemill._native")]
 pub(crate) struct PyParquetRows {
-    rows: Mutex<Rows>,
+    rows: Mutex<Rows>, // only because Python may share the object between threads; it is never locked
     ranges: Ranges,
 }
 

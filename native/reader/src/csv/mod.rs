@@ -9,6 +9,6 @@ mod split;
 mod tests;
 
 pub use dialect::Dialect;
-pub use header::{Extra, Matching, Missing};
+pub use header::Matching;
 pub use read::{CsvOptions, CsvReader};
 pub use split::{Fields, Span, Splitter, Step};

@@ -149,11 +149,11 @@ impl CsvReader {
             let reason = format!("the header is not {}", self.charset);
             return Err(Unreadable { line: Some(self.line), reason, hint: Some(ENCODING.into()) }.into());
         }
-        if let Matching::Name(extra, missing) = self.matching {
+        if let Matching::Name(by) = &self.matching {
             let null = &self.splitter.dialect.null_value;
             let name = |text: &[u8]| (text != null.as_slice()).then(|| lossless(text));
             let names: Vec<_> = fields.spans.iter().map(|span| name(span.text(data, &fields.side))).collect();
-            self.places = Places::named(&names, schema, extra, missing, self.line)?;
+            self.places = Places::named(&names, schema, by, self.line)?;
             self.header = (!self.places.are_in_order()).then(|| lossless(text));
         }
         self.line += found.lines;

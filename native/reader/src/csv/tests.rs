@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::block::{Block, Limits};
+use crate::columns::{ByName, Missing};
 use crate::error::ReadError;
 use crate::text::bytes::Form;
 use crate::text::encoding::Charset;
@@ -95,10 +96,10 @@ fn a_quote_opens_a_field_only_directly_after_a_separator() {
 
 #[test]
 fn every_kind_of_line_end_ends_a_record() {
-    let with_header = Matching::Name(Extra::Ignore, Missing::Fail);
+    let with_header = Matching::Name(ByName::lenient(Missing::Fail));
     let both = schema(&[("a", DataType::Int32), ("b", DataType::Utf8)]);
     for data in ["a,b\r1,x\r2,y\r", "a,b\r1,x\n2,y", "a,b\r\n1,x\r2,y\r\n", "a,b\n\n1,x\r\r\n2,y\n\n"] {
-        let (rows, rejects) = read(data.as_bytes(), &both, options(Dialect::default(), with_header, 4));
+        let (rows, rejects) = read(data.as_bytes(), &both, options(Dialect::default(), with_header.clone(), 4));
         assert_eq!(rows, [(0, some(&["1", "x"])), (1, some(&["2", "y"]))], "{data:?}");
         assert_eq!(rejects, []);
     }
@@ -183,7 +184,7 @@ fn comments_and_blank_lines_are_no_records() {
 #[test]
 fn columns_are_matched_by_name_in_any_order() {
     let wanted = schema(&[("b", DataType::Int32), ("A", DataType::Utf8), ("new", DataType::Utf8)]);
-    let matching = Matching::Name(Extra::Ignore, Missing::Null);
+    let matching = Matching::Name(ByName::lenient(Missing::Null));
     let (rows, rejects) = read(b"a,,b\nx,?,1\ny,2\n", &wanted, options(Dialect::default(), matching, 4));
     assert_eq!(rows, [(0, vec![Some("1".into()), Some("x".into()), None])]);
     assert_eq!(rejects, [(3, "too few columns: found 2, expected 3".into(), "y,2".into())]);
@@ -191,10 +192,10 @@ fn columns_are_matched_by_name_in_any_order() {
 
 #[test]
 fn a_header_without_any_column_of_the_schema_is_another_file() {
-    let matching = Matching::Name(Extra::Ignore, Missing::Null);
+    let matching = Matching::Name(ByName::lenient(Missing::Null));
     let found = blocks(b"x,y\n1,2\n", &texts(2), options(Dialect::default(), matching, 64));
     let Err(ReadError::Content(other)) = found else { panic!("{found:?}") };
-    assert_eq!(other.reason, "the header names `x`, `y`, expected `c0`, `c1`");
+    assert_eq!(other.reason, "the header has the columns `x`, `y`, expected `c0`, `c1`");
     assert_eq!(other.line, Some(1));
 }
 
@@ -206,11 +207,14 @@ fn names_that_stand_twice_get_their_places() {
 
 #[test]
 fn a_name_of_two_columns_is_no_column() {
-    let matching = Matching::Name(Extra::Ignore, Missing::Fail);
+    let matching = Matching::Name(ByName::lenient(Missing::Fail));
     for (header, name) in [("a,a0,a", "a0"), (",_c0,x", "_c0")] {
         let data = format!("{header}\n1,2,3\n");
-        let found =
-            blocks(data.as_bytes(), &schema(&[(name, DataType::Utf8)]), options(Dialect::default(), matching, 64));
+        let found = blocks(
+            data.as_bytes(),
+            &schema(&[(name, DataType::Utf8)]),
+            options(Dialect::default(), matching.clone(), 64),
+        );
         assert!(matches!(found, Err(ReadError::Content(_))), "{header}: {found:?}");
     }
 }
@@ -259,7 +263,7 @@ fn blocks_are_cut_by_records_alone() {
 fn a_long_header_is_read_in_linear_time() {
     let names: Vec<String> = (0..100_000).map(|n| format!("c{}", n % 75_000)).collect();
     let data = names.join(",") + "\n";
-    let matching = Matching::Name(Extra::Ignore, Missing::Null);
+    let matching = Matching::Name(ByName::lenient(Missing::Null));
     let found =
         blocks(data.as_bytes(), &schema(&[("c74999", DataType::Utf8)]), options(Dialect::default(), matching, BIG));
     assert!(found.unwrap().is_empty());
@@ -268,7 +272,7 @@ fn a_long_header_is_read_in_linear_time() {
 #[test]
 fn a_column_that_must_have_values_may_not_be_missing() {
     let needed = Schema::new(vec![Field::new("a", DataType::Utf8, true), Field::new("b", DataType::Utf8, false)]);
-    let matching = Matching::Name(Extra::Ignore, Missing::Null);
+    let matching = Matching::Name(ByName::lenient(Missing::Null));
     let found = blocks(b"a\n1\n", &needed, options(Dialect::default(), matching, 64));
     assert!(matches!(found, Err(ReadError::Content(_))), "{found:?}");
 }

@@ -60,7 +60,8 @@ fn adapted(array: &ArrayRef, field: &Field, calendar: &OldCalendar) -> Result<Ar
             let given = array.as_struct();
             let mut children = Vec::with_capacity(wanted.len());
             for field in wanted {
-                children.push(match named(given.fields(), field.name()) {
+                let named = named(given.fields(), field.name());
+                children.push(match named.map_err(|_| unexpected(array, field))? {
                     None => new_null_array(field.data_type(), array.len()),
                     Some((place, _)) => adapted(given.column(place), field, calendar)?,
                 });

@@ -17,7 +17,7 @@ use super::convert::columns;
 use super::fit::{Chosen, IN_DAYS, choose, type_name};
 use super::old_calendar::OldCalendar;
 use super::pages::{Bounded, Groups};
-use crate::csv::Missing;
+use crate::columns::ByName;
 use crate::error::{External, ReadError, Result, Unreadable};
 use crate::shown::short;
 
@@ -56,21 +56,18 @@ impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
         self.metadata.schema().fields().iter().map(named).collect()
     }
 
-    /// Return why the columns of the file cannot be read as `schema`, or `None`.
-    #[must_use]
-    pub fn misfit(&self, schema: &Schema, missing: Missing) -> Option<Unreadable> {
-        choose(self.metadata.schema(), schema, missing).err()
-    }
-
-    /// Return the rows of row groups in the columns of `schema`, in batches of at most `batch_rows` rows.
+    /// Return the rows of row groups in the columns `asked`, in batches of at most `batch_rows` rows.
+    ///
+    /// The file must have the columns of `schema`, of which those are some, and which are matched as `by` says.
     pub fn read(
         &self,
-        schema: SchemaRef,
-        missing: Missing,
+        schema: &Schema,
+        asked: SchemaRef,
+        by: &ByName,
         groups: RangeInclusive<usize>,
         batch_rows: usize,
     ) -> Result<Rows> {
-        let chosen = choose(self.metadata.schema(), &schema, missing)?;
+        let chosen = choose(self.metadata.schema(), schema, &asked, by)?;
         let descriptor = self.metadata.metadata().file_metadata().schema_descr();
         let groups: Vec<usize> = groups.filter(|group| *group < self.metadata.metadata().num_row_groups()).collect();
         let leaves = chosen.leaves.iter().copied();
@@ -84,7 +81,7 @@ impl<R: ChunkReader + Clone + 'static> ParquetFile<R> {
             let batch_rows = batch_rows.clamp(1, left.max(1));
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, batch_rows, None).map_err(failed)
         })?;
-        Ok(Rows { reader, schema, chosen, calendar: self.calendar.clone(), left, is_done: false })
+        Ok(Rows { reader, schema: asked, chosen, calendar: self.calendar.clone(), left, is_done: false })
     }
 }
 

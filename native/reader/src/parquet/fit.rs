@@ -6,16 +6,16 @@
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use tidemill_core::ddl::ddl;
 
-use crate::csv::Missing;
+use crate::columns::{ByName, Index};
 use crate::error::Unreadable;
-use crate::shown::listed;
+use crate::shown::short;
 
-/// The leaf columns to read, and how they become the columns of the schema.
+/// The leaf columns to read, and how they become the columns that are asked for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chosen {
     /// By their numbers in the file.
     pub(super) leaves: Vec<usize>,
-    /// For each column of the schema the name of its column in the file; `None` if the file lacks it.
+    /// For each column that is asked for the name of its column in the file; `None` if the file lacks it.
     pub(super) names: Vec<Option<String>>,
 }
 
@@ -27,45 +27,40 @@ pub(super) fn is_in_days(zone: Option<&str>) -> bool {
     zone == Some(IN_DAYS)
 }
 
-/// Choose the columns of a schema in a file.
-pub(super) fn choose(file: &Schema, schema: &Schema, missing: Missing) -> Result<Chosen, Unreadable> {
+/// Choose the columns `asked` in a file that must have those of `schema`, of which they are some.
+pub(super) fn choose(file: &Schema, schema: &Schema, asked: &Schema, by: &ByName) -> Result<Chosen, Unreadable> {
+    let names: Vec<String> = file.fields().iter().map(|field| field.name().clone()).collect();
+    let places = by.places(&names, schema, "file")?;
+    let mut starts = Vec::with_capacity(names.len());
+    let mut before = 0;
+    for field in file.fields() {
+        starts.push(before);
+        before += leaves(field.data_type());
+    }
     let mut chosen = Chosen::default();
-    for wanted in schema.fields() {
-        let Some((place, found)) = named(file.fields(), wanted.name()) else {
-            if missing == Missing::Fail || !wanted.is_nullable() {
-                return Err(lacks(file, wanted));
+    for (wanted, place) in schema.fields().iter().zip(places) {
+        let is_asked = asked.field_with_name(wanted.name()).is_ok();
+        let Some(place) = place else {
+            if is_asked {
+                chosen.names.push(None);
             }
-            chosen.names.push(None);
             continue;
         };
-        let before: usize = file.fields().iter().take(place).map(|field| leaves(field.data_type())).sum();
-        pick(found, wanted, before, &mut chosen.leaves)
+        let mut of_column = Vec::new();
+        pick(file.field(place), wanted, starts[place], &mut of_column)
             .map_err(|why| Unreadable::file(format!("column `{}` is {why}", wanted.name())))?;
-        chosen.names.push(Some(found.name().clone()));
-    }
-    if chosen.leaves.is_empty() && !file.fields().is_empty() {
-        chosen.leaves.push(0); // rows must be counted by some column
+        if is_asked {
+            chosen.leaves.append(&mut of_column);
+            chosen.names.push(Some(names[place].clone()));
+        }
     }
     Ok(chosen)
 }
 
-fn lacks(file: &Schema, wanted: &Field) -> Unreadable {
-    let names: Vec<String> = file.fields().iter().map(|field| field.name().clone()).collect();
-    Unreadable::file(format!("column `{}` is missing; found {}", wanted.name(), listed(&names)))
-        .with_hint("if older files lack the column, read it as null with missingColumns=\"null\"")
-}
-
-/// Return the place and the field of a name.
-pub(super) fn named<'a>(fields: &'a Fields, wanted: &str) -> Option<(usize, &'a Field)> {
-    if let Some((place, field)) = fields.find(wanted) {
-        return Some((place, field));
-    }
-    let lower = wanted.to_lowercase();
-    let mut alike = fields.iter().enumerate().filter(|(_, field)| field.name().to_lowercase() == lower);
-    match (alike.next(), alike.next()) {
-        (Some((place, field)), None) => Some((place, field)),
-        _ => None,
-    }
+/// Return the place and the field of a name, if one field has it. The error has the names if there are several.
+pub(super) fn named<'a>(fields: &'a Fields, wanted: &str) -> Result<Option<(usize, &'a Field)>, Vec<String>> {
+    let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+    Ok(Index::new(&names).place(wanted)?.map(|place| (place, fields[place].as_ref())))
 }
 
 /// The number of leaf columns of a type.
@@ -83,7 +78,7 @@ fn pick(found: &Field, wanted: &Field, before: usize, into: &mut Vec<usize>) -> 
         (DataType::Struct(have), DataType::Struct(want)) => {
             let start = into.len();
             for field in want {
-                match named(have, field.name()) {
+                match named(have, field.name()).map_err(|_| differs(found, wanted))? {
                     Some((place, inner)) => {
                         let first: usize = have.iter().take(place).map(|one| leaves(one.data_type())).sum();
                         pick(inner, field, before + first, into)
@@ -119,7 +114,7 @@ fn pick(found: &Field, wanted: &Field, before: usize, into: &mut Vec<usize>) -> 
 }
 
 fn differs(found: &Field, wanted: &Field) -> String {
-    format!("{}, expected {}", type_name(found.data_type()), ddl(wanted.data_type()))
+    format!("{}, expected {}", short(type_name(found.data_type()).as_bytes()), ddl(wanted.data_type()))
 }
 
 /// Whether each value of a leaf type is a value of another one.

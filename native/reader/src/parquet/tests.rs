@@ -18,6 +18,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::*;
+use crate::columns::{ByName, Extra, Missing};
 use crate::error::{ReadError, Result};
 
 fn write(columns: Vec<(&str, ArrayRef)>, properties: WriterProperties) -> Bytes {
@@ -38,7 +39,7 @@ fn schema(fields: Vec<(&str, DataType)>) -> Arc<Schema> {
 fn read(data: &Bytes, schema: &Arc<Schema>, missing: Missing) -> Result<Vec<RecordBatch>> {
     let file = ParquetFile::open(data.clone(), "UTC")?;
     let last = file.row_groups().len().max(1) - 1;
-    let mut rows = file.read(Arc::clone(schema), missing, 0..=last, 100)?;
+    let mut rows = file.read(schema, Arc::clone(schema), &ByName::lenient(missing), 0..=last, 100)?;
     let mut found = Vec::new();
     while let Some(batch) = rows.next_batch()? {
         assert_eq!(batch.schema(), *schema);
@@ -85,7 +86,50 @@ fn columns_and_fields_are_found_by_name_at_any_depth() {
         found[0].column(0).as_list::<i32>().value(0).as_struct().column(1).as_primitive::<Int64Type>().values(),
         &[1, 2]
     );
-    assert_eq!(reason(read(&data, &wanted, Missing::Fail)), "column `new` is missing; found `a`, `s`, `l`");
+    assert_eq!(reason(read(&data, &wanted, Missing::Fail)), "the file lacks `new`; found `a`, `s`, `l`");
+}
+
+#[test]
+fn columns_that_are_not_asked_for_must_fit_and_are_not_read() {
+    let data = plain(vec![("a", ints(&[1, 2])), ("b", ints(&[3, 4]))]);
+    let file = ParquetFile::open(data, "UTC").unwrap();
+    let asked = schema(vec![("new", DataType::Utf8)]);
+    let read = |kind| {
+        let all = schema(vec![("a", kind), ("new", DataType::Utf8)]);
+        file.read(&all, Arc::clone(&asked), &ByName::lenient(Missing::Null), 0..=0, 100)
+    };
+    let batch = read(DataType::Int32).unwrap().next_batch().unwrap().unwrap();
+    assert_eq!((batch.num_rows(), batch.num_columns(), batch.column(0).null_count()), (2, 1, 2));
+    assert!(matches!(read(DataType::Utf8), Err(ReadError::Content(_))));
+}
+
+#[test]
+fn a_file_is_not_read_without_any_column_of_the_schema() {
+    let data = plain(vec![("a", ints(&[1]))]);
+    let found = reason(read(&data, &schema(vec![("x", DataType::Int32)]), Missing::Null));
+    assert_eq!(found, "the file has the columns `a`, expected `x`");
+}
+
+#[test]
+fn columns_that_the_schema_lacks_are_refused_if_they_shall_be() {
+    let data = plain(vec![("a", ints(&[1])), ("B", ints(&[1])), ("c", ints(&[1])), ("DAY", ints(&[1]))]);
+    let file = ParquetFile::open(data, "UTC").unwrap();
+    let read = |name: &str, elsewhere: Vec<String>| {
+        let by = ByName { extra: Extra::Fail, missing: Missing::Fail, elsewhere };
+        let all = schema(vec![("a", DataType::Int32), (name, DataType::Int32), ("c", DataType::Int32)]);
+        file.read(&all, Arc::clone(&all), &by, 0..=0, 100)
+    };
+    assert!(read("b", vec!["day".into()]).is_ok());
+    let Err(ReadError::Content(found)) = read("b", vec![]) else { panic!("it fits") };
+    assert_eq!(found.reason, "the file has `DAY`, which the schema lacks");
+}
+
+#[test]
+fn a_name_of_several_columns_is_refused() {
+    let data = plain(vec![("aB", ints(&[1])), ("Ab", ints(&[2])), ("c", ints(&[3]))]);
+    let read = |name| read(&data, &schema(vec![("c", DataType::Int32), (name, DataType::Int32)]), Missing::Null);
+    assert_eq!(read("aB").unwrap()[0].num_rows(), 1);
+    assert_eq!(reason(read("ab")), "the file has `aB`, `Ab`, expected one column `ab`");
 }
 
 #[test]
@@ -164,7 +208,7 @@ fn days_that_an_old_spark_wrote_keep_their_date() {
 }
 
 #[test]
-fn a_changed_byte_is_an_error_or_changes_nothing_else() {
+fn a_changed_byte_is_an_error_or_leaves_as_many_rows() {
     let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("é"), None, Some("abc")]));
     let mut found = 0;
     for compression in [Compression::UNCOMPRESSED, Compression::ZSTD(ZstdLevel::default()), Compression::SNAPPY] {
@@ -177,7 +221,10 @@ fn a_changed_byte_is_an_error_or_changes_nothing_else() {
                 let mut mutant = data.to_vec();
                 mutant[place] ^= change;
                 match read(&mutant.into(), &wanted, Missing::Fail) {
-                    Ok(_) => {}
+                    Ok(batches) => {
+                        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+                        assert_eq!(rows, 3, "{place} {change}");
+                    }
                     Err(ReadError::Content(_)) => found += 1,
                     Err(other) => panic!("{place} {change}: {other:?}"),
                 }

@@ -19,6 +19,7 @@ from tests.reading.make_parquet import ARCHIVE
 from tests.reading.parquet_files import INPUTS
 from tidemill.protocol.records import Split
 from tidemill.schema.ddl import parse_ddl
+from tidemill.sources.columns_by_name import ColumnsByName
 from tidemill.sources.parquet import ParquetColumns, read_parquet
 from tidemill.sources.unreadable import Unreadable
 
@@ -84,7 +85,9 @@ def read(schema: str, data: bytes) -> str:
     wanted = pa.schema(parse_ddl(schema))
     split = Split("source", "a.parquet", "", len(data), 0)
     try:
-        for table in islice(read_parquet(data, ParquetColumns(wanted, wanted, "null"), split), BATCHES):
+        for table in islice(
+            read_parquet(data, ParquetColumns(wanted, wanted, ColumnsByName(missing="null")), split), BATCHES
+        ):
             table.validate(full=True)
     except Unreadable as error:
         return "error" if error.reason.isprintable() and len(error.reason) < 1000 else f"reason {error.reason!r}"

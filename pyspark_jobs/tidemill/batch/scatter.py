@@ -29,6 +29,7 @@ def run(batch: Batch, task: int) -> Iterator[Item]:
     with PeakMemory() as memory:
         for number, blocks in read_splits(batch, batch.assignment[task]):
             yield from _send_split(sender, number, blocks)
+        yield from sender.release()
         sender.observed.peak_memory_bytes = memory.look()
         yield from sender.headers()
 

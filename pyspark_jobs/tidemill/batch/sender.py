@@ -23,6 +23,7 @@ from ..schema import int64_array
 from ..sources.contract import ROW, Block
 from . import wire
 from .batch import Batch
+from .held import SMALL_BYTES, Held
 from .lateness import EXAMPLES, examples, kept_late
 from .quarantine import Whence, ahead_rejects, late_rejects
 from .wire import ChunkHead
@@ -62,6 +63,7 @@ class Sender:
         self._ends = [hi for _, hi in batch.bounds]
         self._sent = [0] * batch.tasks
         self._handles: dict[str, tuple[Handle, Any]] = {}
+        self._held: dict[str, tuple[Placed, Held]] = {}
 
     def prepare(self, placed: Placed, rows: pa.RecordBatch) -> Any:
         """Return what the operator makes of the rows before the exchange: `.rows` and the mask `.late`."""
@@ -86,6 +88,30 @@ class Sender:
         for target, part in enumerate(_native.partition(rows, flow.key_of(rows, placed.operator), self._ends)):
             yield from self.to_range(target, head, part)
 
+    def send(self, placed: Placed, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
+        """Send prepared rows, or let few rows of a split wait for those of the next splits."""
+        name = placed.operator.name
+        is_small = self.combine and rows.nbytes < SMALL_BYTES and _is_anonymous(placed.operator)
+        _, held = self._held.get(name, (placed, None))
+        if held is not None and not (is_small and held.takes(head, rows)):
+            yield from self.release(name)
+            held = None
+        if not is_small:
+            yield from self.by_key(placed, head, rows)
+            return
+        if held is None:
+            self._held[name] = placed, Held.begin(head, rows)
+        else:
+            held.add(head, rows)
+            if held.is_full:
+                yield from self.release(name)
+
+    def release(self, *names: str) -> Iterator[Item]:
+        """Send the rows that wait, of these operators or of all."""
+        for name in names or list(self._held):
+            placed, held = self._held.pop(name)
+            yield from self.by_key(placed, held.head, held.together())
+
     def to_range(self, target: int, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
         """Send rows to one range, in chunks of about `chunk_bytes` at most."""
         for number, piece in enumerate(pieces(rows, self.batch.settings.chunk_bytes)):
@@ -106,6 +132,11 @@ class Sender:
         if name not in self._handles:
             self._handles[name] = placed.operator.open(), self.batch.data_pass(placed)
         return self._handles[name]
+
+
+def _is_anonymous(operator: BoundOperator) -> bool:
+    """Whether no error names the split of a row: only functions of users fail on rows that were sent."""
+    return not operator.functions and not quarantines(operator)
 
 
 def quarantines(operator: BoundOperator) -> bool:
@@ -217,7 +248,9 @@ class Outgoing:
 
     def _by_key(self, placed: Placed, rows: pa.RecordBatch) -> None:
         name = placed.operator.name
-        self._items += self.sender.by_key(placed, self._head(wire.ROWS, name, self._turn(name)), rows)
+        head = self._head(wire.ROWS, name, self._turn(name))
+        if rows.num_rows:
+            self._items += self.sender.send(placed, head, rows)
 
     def _count_late(self, placed: Placed, late: pa.RecordBatch) -> None:
         name, counts = placed.operator.name, self.sender.observed.late

@@ -87,10 +87,10 @@ class Content:
         """Whether all bytes were read in one request, so that later changes of the object do not matter."""
 
     def load(self) -> bytes:
-        """Read all bytes, and keep them for whatever is read later."""
+        """Read all bytes, and keep them for whatever is read later. Of a file that has grown, one byte more is read."""
         if self.data is None:
             with self.open() as file, self.reading():
-                self.data = file.read()
+                self.data = file.read(self.size + 1)
         return self.data
 
     @property

@@ -5,6 +5,7 @@ INVARIANT: every block of a source has the same columns, whatever the folders of
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -68,6 +69,12 @@ class FileColumns:
             else:
                 arrays.append(rows.column(field.name))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+@functools.lru_cache(maxsize=256)
+def columns_of_files(schema: pa.Schema, asked: frozenset[str] | None) -> FileColumns:
+    """Return where the columns come from if no folder has any: they are the same for all files."""
+    return FileColumns(schema, {}, None, asked)
 
 
 def text_value(text: str | None, kind: pa.DataType, time_zone: str) -> pa.Scalar | None:

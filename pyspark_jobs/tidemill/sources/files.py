@@ -41,7 +41,7 @@ from .contract import (
     SourceFile,
 )
 from .decode import Reading, blocks
-from .file_columns import FileColumns, metadata_of
+from .file_columns import FileColumns, columns_of_files, metadata_of
 from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
 from .formats import text_format
@@ -300,9 +300,10 @@ class Files:
         try:
             early = context.read_before(split)
             content = Content(store, split.path, split.size) if early is None else early.content
+            is_small = split.size <= SMALL_BYTES
+            if is_small:
+                content.load()  # what changes after the check does not matter
             self._check_unchanged(store, split, content.entry)
-            if split.size <= SMALL_BYTES:
-                content.load()
             whole = None
             if _is_first(split):
                 whole = fingerprint(content, self.format) if early is None else early.fingerprint
@@ -310,7 +311,7 @@ class Files:
                 yield block if block.number else dataclasses.replace(block, fingerprint=whole)
         except ObjectMissing as error:
             raise _missing_file(split, store) from error
-        if not content.at_once:
+        if not content.at_once and not is_small:
             self._check_unchanged(store, split, None)
 
     def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
@@ -337,6 +338,8 @@ class Files:
     def _columns(self, store: Store, split: Split, context: ReadContext) -> FileColumns:
         folders = partition_values(split.path) if not self.recursiveFileLookup else {}
         asked = context.columns if self.format == "parquet" else None
+        if not folders and not context.metadata:
+            return columns_of_files(self._schema, asked)
         return FileColumns(self._schema, folders, metadata_of(store, split) if context.metadata else None, asked)
 
     def parse(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +14,8 @@ import pytest
 import tidemill as tm
 from tests.unit.batch.batches import batch, chunks, headers, scattered
 from tidemill import _native
+from tidemill.batch import held, sender
+from tidemill.batch.batch import Batch
 from tidemill.batch.inbox import Inbox
 from tidemill.batch.scatter import split_hash
 from tidemill.batch.sender import pieces
@@ -148,3 +153,53 @@ def test_dropped_late_rows_are_counted_and_not_sent() -> None:
 def test_headers_have_the_least_and_greatest_event_time_of_all_blocks() -> None:
     (messages,) = scattered(batch(timed("drop", 1), [at(500, 300), at(900), at(400)]))
     assert Inbox(messages).event_times == {"source.ts": (300_000, 900_000)}
+
+
+def firsts() -> tm.Pipeline:
+    p = tm.Pipeline("unit")
+    p.read(tm.Rows("k string, v long")).groupBy("k").dropDuplicates(name="firsts")
+    return p
+
+
+def in_order(made: Batch, operator: str) -> list[list[dict[str, Any]]]:
+    """The rows of an operator in each range, in the order in which it gets them."""
+    found = []
+    for messages in scattered(made):
+        inbox = Inbox(messages)
+        inbox.check(len(made.assignment), level=0)
+        found.append([row for chunk in inbox.chunks(operator, 0) for row in chunk.batch().to_pylist()])
+    return found
+
+
+@pytest.mark.parametrize("make", [totals, firsts])
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+def test_rows_of_small_splits_that_wait_for_each_other_keep_their_order(
+    make: Callable[[], tm.Pipeline], tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(tasks)
+    for _ in range(20):
+        blocks = [
+            [{"k": f"k{chance.randrange(9)}", "v": chance.randrange(9)} for _ in range(chance.choice([0, 1, 3, 40]))]
+            for _ in range(chance.randrange(1, 4))
+        ]
+        made = batch(make(), blocks, tasks=tasks, splits=9)
+        numbers = list(range(9))
+        chance.shuffle(numbers)
+        dealt = tuple(tuple(sorted(numbers[task::tasks])) for task in range(tasks))
+        made = dataclasses.replace(made, assignment=dealt)
+        (operator,) = made.job.operators
+        monkeypatch.setattr(sender, "SMALL_BYTES", 0)
+        alone = in_order(made, operator)
+        monkeypatch.setattr(sender, "SMALL_BYTES", 300)
+        monkeypatch.setattr(held, "HELD_BYTES", chance.choice([1, 400, 10_000]))
+        assert in_order(made, operator) == alone
+
+
+def test_small_splits_share_a_chunk_unless_a_function_may_fail_on_their_rows() -> None:
+    made = batch(totals(), [rows("a")], splits=50)
+    assert len(chunks(scattered(made)[0], "rows")) == 1
+    p = tm.Pipeline("unit")
+    p.read(tm.Rows("k string, v long")).groupBy("k").mapWithState(
+        tm.StateSpec.function(lambda batchTime, k, row, state: None), name="f", stateSchema="int", outputSchema="k int"
+    )
+    assert len(chunks(scattered(batch(p, [rows("a")], splits=50))[0], "rows")) == 50

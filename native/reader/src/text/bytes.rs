@@ -9,6 +9,8 @@ use super::encoding::{Charset, decoded};
 use super::magic::{LOOKED_AT, not_text};
 use crate::error::Result;
 
+/// How much of a file is read first: many files are no larger, and memory that is not needed costs time, too.
+const FIRST_BYTES: usize = 16 * 1024;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// How the bytes of a file become text.
@@ -31,6 +33,8 @@ pub struct Buffer {
     start: usize,
     end: usize,
     is_last: bool,
+    /// How long `data` is after the first read.
+    full: usize,
 }
 
 impl Buffer {
@@ -57,7 +61,8 @@ impl Buffer {
     }
 
     fn new(input: Box<dyn Read + Send>, form: Form) -> Self {
-        Self { input, data: vec![0; form.buffer_bytes.max(4)], start: 0, end: 0, is_last: false }
+        let full = form.buffer_bytes.max(4);
+        Self { input, data: vec![0; full.min(FIRST_BYTES)], start: 0, end: 0, is_last: false, full }
     }
 
     /// The bytes that are not consumed yet, as far as they are read.
@@ -79,6 +84,9 @@ impl Buffer {
 
     /// Read more bytes behind those that are not consumed yet. The buffer grows if it is more than half full.
     pub fn more(&mut self) -> Result<()> {
+        if self.end == self.data.len() && self.end < self.full {
+            self.data.resize(self.full, 0);
+        }
         self.data.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;

@@ -109,6 +109,22 @@ def test_the_command_serves_until_it_is_interrupted(repository: tm.Repository, t
     assert (process.returncode, said) == (0, "")
 
 
+def test_a_connection_that_an_interrupt_ends_as_it_begins_is_no_error(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended, alive = socket.socket(), socket.socket()
+    server._connections.update({ended, alive})
+    server.shutdown_request(ended)
+    for connection in (ended, alive):
+        try:
+            connection.settimeout(-1)
+        except (OSError, ValueError):
+            server.handle_error(connection, (HOST, 1))
+            said = capsys.readouterr().err
+            assert ("ValueError" in said) == (connection is alive)
+    server.shutdown_request(alive)
+
+
 def test_the_command_serves_no_repository_that_cannot_be_read(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tidemill", "report", str(tmp_path / "none"), "--serve"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -66,6 +66,11 @@ class Server(ThreadingHTTPServer):
         self._connections.discard(request)
         super().shutdown_request(request)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print why a handler failed, unless its connection was ended here: an interrupt may come as it begins."""
+        if request in self._connections:
+            super().handle_error(request, client_address)
+
     def server_close(self) -> None:
         """Stop listening, end the connections of silent clients, and wait for the answers under way."""
         for one in list(self._connections):

@@ -51,7 +51,7 @@ CSV_VALUES: dict[str, dict[str, str]] = {
         ],
         REST,
     ),
-    "timestamp": _TIME | {"0001-01-01": YEARS, "9999-12-31": YEARS},
+    "timestamp": _TIME | {"0001-01-01": YEARS},
     "timestamp_ntz": _TIME,
 }
 JSON_VALUES: dict[str, dict[str, str]] = {

@@ -34,9 +34,17 @@ fn visible(character: char) -> String {
         '\t' => "\\t".into(),
         '\n' => "\\n".into(),
         '\r' => "\\r".into(),
-        other if other.is_control() => format!("\\u{{{:x}}}", u32::from(other)),
+        other if other.is_control() || is_invisible(other) => format!("\\u{{{:x}}}", u32::from(other)),
         other => other.into(),
     }
+}
+
+/// Whether a character cannot be told from nothing, from a blank, or from a part of the one before it.
+fn is_invisible(character: char) -> bool {
+    let is_mark = matches!(character, '\u{300}'..='\u{36f}' | '\u{fe00}'..='\u{fe0f}');
+    let is_format = matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    is_mark || is_format || (character.is_whitespace() && character != ' ')
 }
 
 /// Return names for a message: "`a`, `b`", at most ten of them.

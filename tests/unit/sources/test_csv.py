@@ -456,3 +456,38 @@ def test_csv_written_by_python_is_read_back(
         found = blocks(csv_source(Path(folder), "a int, b string, c string", escape='"'), block_rows=7)
     assert values(found) == [(a, b or None, c or None) for a, b, c in table]
     assert [row["_row"] for row in rows(found)] == list(range(len(table)))
+
+
+def test_without_an_escape_quotes_in_a_field_stay_as_they_are(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", 'w|"a"""|e\nw|"b"|e\nw|"c""d"|e\n')  # text after a closing quote
+    source = csv_source(tmp_path, "p string, v string, q string", sep="|", escape="")
+    assert values(blocks(source)) == [("w", 'a""', "e"), ("w", "b", "e"), ("w", '"c""d"', "e")]
+
+
+def test_fields_may_be_filled_up_with_zeros(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "1,A" + "\0" * 9 + "\n2,B" + "\0" * 9 + "\n3,C" + "\0" * 9 + "\n")
+    found = values(blocks(csv_source(tmp_path, "n int, t string")))
+    assert found == [(n, letter + "\0" * 9) for n, letter in ((1, "A"), (2, "B"), (3, "C"))]
+    file(tmp_path, "a.csv", b"\0" * 100)
+    with pytest.raises(InvalidInput, match="begins with binary data"):
+        blocks(csv_source(tmp_path, "n int, t string"))
+
+
+@pytest.mark.parametrize("name", ["\ufeffa", "a\u200b", "a\xa0", "a\u0301"])
+def test_characters_of_a_header_that_cannot_be_seen_are_shown(tmp_path: Path, name: str) -> None:
+    file(tmp_path, "a.csv", ("\ufeff" + name + ",b\n").encode())
+    with pytest.raises(InvalidInput) as caught:
+        blocks(csv_source(tmp_path, "a int, b string", header=True))
+    assert f"`{name}`" not in caught.value.message and "\\u{" in caught.value.message
+
+
+@pytest.mark.parametrize("first", ["2024-03-31 03:00:00", "2024-03-31 02:30:00", "2024-10-27 02:30:00"])
+def test_a_time_does_not_depend_on_those_before_it(tmp_path: Path, first: str) -> None:
+    file(tmp_path, "a.csv", f"{first}\n2024-01-15 12:00:00\n2024-07-15 12:00:00\n9999-12-31 00:00:00\n")
+    source = csv_source(tmp_path, "t timestamp")
+    found = values(blocks(source, context=ReadContext(time_zone="Europe/Berlin")))[1:]
+    assert [str(row[0]) for row in found] == [
+        "2024-01-15 11:00:00+00:00",
+        "2024-07-15 10:00:00+00:00",
+        "9999-12-30 23:00:00+00:00",
+    ]

@@ -284,7 +284,7 @@ def test_a_missing_or_changed_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
-    file(tmp_path, "a.csv", "x\n" * 100)
+    file(tmp_path, "a.csv", "x\n" * content.SMALL_BYTES)
     source = one_column(tmp_path)
     [split] = source.splits(source.discover("days"))
     reading = source.read(split, 10, ReadContext())
@@ -292,6 +292,19 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> Non
     file(tmp_path, "a.csv", "y\n" * 101)
     with pytest.raises(InvalidInput, match="the file changed after it was planned"):
         list(reading)
+
+
+def test_a_small_file_is_read_before_it_is_checked_and_may_change_later(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x\n" * 100)
+    source = one_column(tmp_path)
+    [split] = source.splits(source.discover("days"))
+    reading = source.read(split, 10, ReadContext())
+    first = next(reading)
+    file(tmp_path, "a.csv", "y\n" * 101)
+    read = [value for block in (first, *reading) for value in block.rows.column("v").to_pylist()]
+    assert read == ["x"] * 100
+    with pytest.raises(InvalidInput, match="the file changed after it was planned"):
+        next(source.read(split, 10, ReadContext()))
 
 
 def test_a_source_can_be_pickled(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 //! Behaves like the parser that Spark uses, with its default `unescapedQuoteHandling="STOP_AT_DELIMITER"`.
 //! INVARIANT: no byte of a field is lost: it is in the value, or it is a quote or an escape that the dialect removes.
 
-use memchr::{memchr2, memchr3};
+use memchr::memchr2;
 
 use super::split::{Fields, Quoted, Span, Splitter};
 
@@ -48,7 +48,8 @@ impl Splitter {
 
     /// Read a field byte by byte where it has quotes or escapes; its text goes to the side buffer.
     fn escaped(&self, data: &[u8], start: usize, quote: u8, is_last: bool, fields: &mut Fields) -> Option<Quoted> {
-        let escape = self.dialect.escape.unwrap_or(quote);
+        // Without an escape a doubled quote is two quotes, as with one that stands nowhere.
+        let escape = self.dialect.escape;
         let escape_escape = self.dialect.escape_escape;
         let side = fields.side.len();
         let (mut at, mut last) = (start, Last::Other);
@@ -64,20 +65,21 @@ impl Splitter {
                 }
                 _ if byte == quote && last == Last::Quote => {
                     fields.side.push(quote); // a doubled quote; with a backslash as escape, the second may close, too
-                    last = if escape == quote { Last::Other } else { Last::Quote };
+                    last = if escape == Some(quote) { Last::Other } else { Last::Quote };
                 }
                 _ if byte == quote => last = Last::Quote,
                 (_, Last::Quote) => return self.literal(data, (start, at), side, is_last, fields),
-                _ if byte == escape && last == Last::Escape => {
-                    fields.side.push(escape);
-                    last = if escape_escape == Some(escape) { Last::Other } else { Last::Escape };
+                _ if Some(byte) == escape && last == Last::Escape => {
+                    fields.side.push(byte);
+                    last = if escape_escape == escape { Last::Other } else { Last::Escape };
                 }
-                _ if byte == escape => last = Last::Escape,
+                _ if Some(byte) == escape => last = Last::Escape,
                 _ => {
                     if last == Last::Escape {
-                        fields.side.push(escape);
+                        fields.side.extend(escape);
                     }
-                    let end = memchr3(quote, escape, escape, &data[at..]).map_or(data.len(), |found| at + found);
+                    let next = memchr2(quote, escape.unwrap_or(quote), &data[at..]);
+                    let end = next.map_or(data.len(), |found| at + found);
                     fields.side.extend_from_slice(&data[at..end]);
                     last = Last::Other;
                     at = end;
@@ -90,7 +92,7 @@ impl Splitter {
             return None;
         }
         if last == Last::Escape {
-            fields.side.push(escape);
+            fields.side.extend(escape);
         }
         let span = Span::side(side, fields.side.len());
         let lines = self.line_ends(&data[start..]);

@@ -238,7 +238,7 @@ impl Records {
         if parsed.is_err() || !is_utf8 {
             batch.tape.truncate(before);
             let reason = if is_utf8 {
-                no_json(parsed.err().as_ref(), start, end)
+                no_json(parsed.err().as_ref(), &data[start..end], start)
             } else {
                 format!("not {}", self.options.form.charset.name())
             };
@@ -372,12 +372,14 @@ impl Checked {
     }
 }
 
-fn no_json(stop: Option<&Stop>, start: usize, end: usize) -> String {
+fn no_json(stop: Option<&Stop>, line: &[u8], start: usize) -> String {
     let (place, why) = match stop {
-        Some(Stop::Invalid(place, why)) => (*place, *why),
-        _ => (end, "the line ends within a value; values over several lines need multiLine=True"),
+        Some(Stop::Invalid(place, why)) => (*place - start, *why),
+        _ => (line.len(), "the line ends within a value; values over several lines need multiLine=True"),
     };
-    format!("not a JSON object: byte {}: {why}", place - start + 1)
+    let found =
+        if line[place.min(line.len())..].starts_with("\u{feff}".as_bytes()) { "a byte order mark, " } else { "" };
+    format!("not a JSON object: byte {}: {found}{why}", place + 1)
 }
 
 /// What stands next in a file of values.

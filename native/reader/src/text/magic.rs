@@ -82,10 +82,12 @@ fn is_control(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b | 0x1c..=0x1f | 0x01 | 0x02)
 }
 
-/// Whether more than a fifth of the bytes are control characters or, in UTF-8, in no valid character.
+/// Whether more than a fifth of the bytes are control characters or, in UTF-8, in no valid character. Zeros with which
+/// the fields of a text in UTF-8 are filled up do not count.
 fn is_binary(start: &[u8], charset: Charset) -> bool {
     let chunks = if charset.is_utf8() { start } else { &[] };
     let broken: usize = chunks.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    let strange = broken + start.iter().filter(|byte| is_control(**byte)).count();
+    let is_padded = charset.is_utf8() && broken == 0 && memchr::memchr2(b'\n', b'\r', start).is_some();
+    let strange = broken + start.iter().filter(|byte| is_control(**byte) && !(is_padded && **byte == 0)).count();
     strange >= LEAST_STRANGE && strange * 5 > start.len()
 }

@@ -55,6 +55,50 @@ fn a_local_time_that_stands_twice_is_the_earlier_and_one_that_is_left_out_moves_
     }
 }
 
+/// Local times over two years, hour by hour, and each change of the offset to the µs.
+fn walls(name: &str) -> Vec<i64> {
+    let zone = jiff::tz::TimeZone::get(name).unwrap();
+    let first = i64::from(calendar::days(2023, 1, 1).unwrap()) * DAY_US;
+    let mut walls: Vec<i64> = (0..2 * 365 * 24).map(|hour| first + hour * 3_600_000_000).collect();
+    let start = jiff::Timestamp::from_microsecond(first).unwrap();
+    for change in zone.following(start).take(4) {
+        let at = change.timestamp().as_microsecond() + i64::from(change.offset().seconds()) * 1_000_000;
+        walls.extend([-3_600_000_000, -1, 0, 1, 1_800_000_000, 3_600_000_000].map(|distance| at + distance));
+    }
+    walls
+}
+
+#[test]
+fn an_instant_does_not_depend_on_the_times_that_were_read_before() {
+    for name in ["Europe/Berlin", "America/New_York", "America/Santiago", "Africa/Cairo", "Australia/Lord_Howe"] {
+        let mut walls = walls(name);
+        let alone: Vec<Option<i64>> =
+            walls.iter().map(|wall| Zone::new(name).unwrap().instant_of_wall(*wall)).collect();
+        let mut pairs: Vec<(i64, Option<i64>)> = walls.drain(..).zip(alone).collect();
+        for turn in 0..3u64 {
+            match turn {
+                0 => pairs.sort_unstable(),
+                1 => pairs.reverse(),
+                _ => pairs.sort_by_key(|(wall, _)| wall.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            }
+            let zone = Zone::new(name).unwrap();
+            for (wall, expected) in &pairs {
+                assert_eq!(zone.instant_of_wall(*wall), *expected, "{name} {wall}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_day_of_9999_is_in_every_zone() {
+    for (zone, hours) in [("Europe/Berlin", 1), ("Asia/Tokyo", 9), ("Etc/UTC", 0), ("America/New_York", -5)] {
+        let found = seconds("9999-12-31 00:00:00", zone);
+        assert_eq!(found, Some(253_402_214_400 - hours * 3600), "{zone}");
+    }
+    assert_eq!(seconds("9999-12-31 23:59:59", "Europe/Berlin"), Some(253_402_300_799 - 3600));
+    assert_eq!(seconds("9999-12-31 23:59:59", "America/New_York"), None);
+}
+
 #[test]
 fn a_local_time_column_refuses_an_offset() {
     assert_eq!(times("UTC").timestamp_ntz(b"1970-01-01 00:00:01"), Some(1_000_000));

@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Span, Timestamp};
 
 use super::calendar::DAY_US;
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
 
 /// A time zone.
 #[derive(Debug, Clone)]
@@ -64,26 +66,38 @@ impl Zone {
         if start <= guess && guess < end {
             return Some(guess);
         }
-        let wall = local(wall_us)?;
-        let instant = zone.to_ambiguous_timestamp(wall).compatible().ok()?;
+        let offset = match zone.to_ambiguous_timestamp(local(wall_us)?).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset,
+            // The offset before a gap moves the time forward, and that before a fold is of the earlier instant.
+            AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
+        };
+        let instant = wall_us - i64::from(offset.seconds()) * 1_000_000;
         self.remember(zone, instant);
-        Some(instant.as_microsecond())
+        Some(instant)
     }
 
-    /// Remember the interval around an instant. It ends two days before the offset changes, where no local time is
-    /// twice or left out.
-    fn remember(&self, zone: &TimeZone, instant: Timestamp) {
-        let offset = i64::from(zone.to_offset(instant).seconds()) * 1_000_000;
+    /// Remember the interval around an instant. It begins two days after the offset changed, and ends two days before it
+    /// changes, so that no local time in it is twice or left out. The last days of 9999 are not remembered.
+    fn remember(&self, zone: &TimeZone, instant: i64) {
+        // `preceding` leaves out a change at the instant itself.
+        let (Ok(at), Ok(after)) = (Timestamp::from_microsecond(instant), Timestamp::from_microsecond(instant + 1))
+        else {
+            return;
+        };
+        let offset = i64::from(zone.to_offset(at).seconds()) * 1_000_000;
         let micros = |found: Option<Timestamp>, open: i64| found.map_or(open, Timestamp::as_microsecond);
-        let start = micros(zone.preceding(instant).next().map(|change| change.timestamp()), i64::MIN / 2);
-        let end = micros(zone.following(instant).next().map(|change| change.timestamp()), i64::MAX / 2);
+        let start = micros(zone.preceding(after).next().map(|change| change.timestamp()), i64::MIN / 2);
+        let end = micros(zone.following(at).next().map(|change| change.timestamp()), i64::MAX / 2);
         self.last.set((start + 2 * DAY_US, end - 2 * DAY_US, offset));
     }
 }
 
+/// Return a local time in the years up to 9999.
 fn local(wall_us: i64) -> Option<DateTime> {
-    let instant = Timestamp::from_microsecond(wall_us).ok()?;
-    Some(TimeZone::UTC.to_datetime(instant))
+    let days = i32::try_from(wall_us.div_euclid(DAY_US)).ok()?;
+    let date = EPOCH.checked_add(Span::new().try_days(days).ok()?).ok()?;
+    let nanos = wall_us.rem_euclid(DAY_US) * 1000;
+    date.to_datetime(Time::midnight()).checked_add(Span::new().try_nanoseconds(nanos).ok()?).ok()
 }
 
 /// Return an offset such as `+01:00`, `-8`, `+0130` or `+01:00:30` in µs.

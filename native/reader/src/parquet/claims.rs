@@ -19,20 +19,32 @@ const MOST_RATIO: i64 = 100;
 /// The most values of a page of delta-encoded text.
 const MOST_TEXTS: usize = 1 << 26;
 
-/// Return why the footer of a file cannot be walked, or `None`. The library says what else is wrong with it.
-pub(super) fn footer<R: ChunkReader>(reader: &R) -> parquet::errors::Result<Option<String>> {
-    let Some(end) = reader.len().checked_sub(TAIL_BYTES as u64) else { return Ok(None) };
+/// What the footer of a file is.
+#[derive(Default)]
+pub(super) struct Footer {
+    /// Why it cannot be walked, or `None`. The library says what else is wrong with it.
+    pub(super) why: Option<String>,
+    /// Whether columns are encrypted.
+    pub(super) is_encrypted: bool,
+}
+
+/// Walk the footer of a file.
+pub(super) fn footer<R: ChunkReader>(reader: &R) -> parquet::errors::Result<Footer> {
+    let mut found = Footer::default();
+    let Some(end) = reader.len().checked_sub(TAIL_BYTES as u64) else { return Ok(found) };
     let tail = reader.get_bytes(end, TAIL_BYTES)?;
     let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
-    let Some(start) = end.checked_sub(u64::from(length)).filter(|_| tail[4..] == *MAGIC) else { return Ok(None) };
+    let Some(start) = end.checked_sub(u64::from(length)).filter(|_| tail[4..] == *MAGIC) else { return Ok(found) };
     let footer = reader.get_bytes(start, length as usize)?;
     let mut children = Vec::new();
     let walked = Thrift(&footer).fields(&mut |field| match (field.path, children.last_mut()) {
         (200, _) if field.kind == STRUCT => children.push(0),
         (205, Some(count)) => *count = field.number,
+        (8, _) => found.is_encrypted = true,
         _ => {}
     });
-    Ok(if walked.is_none() { Some("its footer is truncated".into()) } else { schema(&children) })
+    found.why = if walked.is_none() { Some("its footer is truncated".into()) } else { schema(&children) };
+    Ok(found)
 }
 
 /// Return what is wrong with the numbers of children of the types of a schema, in their order.

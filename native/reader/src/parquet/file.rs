@@ -1,8 +1,9 @@
 //! An open file: its row groups, its columns, and its rows in batches.
 
+use std::cell::Cell;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -123,11 +124,15 @@ impl Rows {
 
 /// Read the footer. Times in 96 bits are read as microseconds, which have room for all years.
 fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
-    if let Some(why) = claims::footer(reader).map_err(failed)? {
+    let footer = claims::footer(reader).map_err(failed)?;
+    if let Some(why) = footer.why {
         return Err(invalid(&why));
     }
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let found = ArrowReaderMetadata::load(reader, options).map_err(failed)?;
+    let found = ArrowReaderMetadata::load(reader, options).map_err(|error| match failed(error) {
+        ReadError::Content(_) if footer.is_encrypted => encrypted().into(),
+        other => other,
+    })?;
     let descriptor = found.metadata().file_metadata().schema_descr();
     let wide: Vec<bool> =
         descriptor.columns().iter().map(|column| column.physical_type() == PhysicalType::INT96).collect();
@@ -156,9 +161,27 @@ fn in_micros(field: &Arc<Field>, wide: &[bool], leaf: &mut usize) -> Arc<Field> 
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }
 
-/// Call the Parquet library. If it panics, the file is damaged, because no writer makes such bytes.
+thread_local! {
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Call the Parquet library. If it panics, the file is damaged, because no writer makes such bytes. Its panics are not
+/// printed.
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_library = panic.location().is_some_and(|place| place.file().contains("/registry/"));
+            if !(is_library && IS_GUARDED.get()) {
+                print(panic);
+            }
+        }));
+    });
+    IS_GUARDED.set(true);
+    let called = catch_unwind(AssertUnwindSafe(call));
+    IS_GUARDED.set(false);
+    called.unwrap_or_else(|panic| {
         let why = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         Err(invalid(why.unwrap_or("its decoder failed")))
     })
@@ -179,6 +202,11 @@ fn failed(error: ParquetError) -> ReadError {
         },
         other => invalid(&other.to_string()),
     }
+}
+
+fn encrypted() -> Unreadable {
+    Unreadable::file("columns of the file are encrypted, and what describes them is, too")
+        .with_hint("decrypt the file before it is read; Tidemill has no keys")
 }
 
 fn invalid(why: &str) -> ReadError {

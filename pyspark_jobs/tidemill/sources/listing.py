@@ -97,8 +97,20 @@ def partition_values(path: str) -> dict[str, str | None]:
     for folder in path.split("/")[:-1]:
         name, equals, value = folder.partition("=")
         if equals:
-            values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+            values[unescaped(name)] = None if value == NULL_PARTITION else unescaped(value)
     return values
+
+
+def unescaped(text: str) -> str:
+    """Return a name or value of a partition folder without its escapes `%XX`.
+
+    Their bytes are UTF-8 if they are valid UTF-8. Otherwise each of them is the character with this code, as in Spark.
+    So folders with different bytes do not become one value.
+    """
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return unquote(text, encoding="latin-1")
 
 
 def ordered(entries: Iterable[Entry], order: str) -> list[Entry]:

@@ -19,10 +19,11 @@ import tidemill as tm
 from tests.servers.s3 import S3Server
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput, StoreUnavailable
+from tidemill.sinks.partitions import folder_values
 from tidemill.sources import content
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
-from tidemill.sources.listing import is_data, matches
+from tidemill.sources.listing import is_data, matches, unescaped
 from tidemill.store import folder_store, open_store
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -201,6 +202,31 @@ def test_partition_folders_give_columns_of_the_schema(tmp_path: Path) -> None:
         (None, 3, date(2013, 1, 3)),
     ]
     assert values(blocks(Files(tmp_path, format="csv", schema="v int"))) == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        ("a%2Fb", "a/b"),
+        ("%C3%A4", "ä"),
+        ("ä%20%c3%a4", "ä ä"),
+        ("%E4", "ä"),
+        ("%FF", "ÿ"),
+        ("日%FF%C3%A4", "日ÿÃ¤"),
+        ("%C3ä", "Ãä"),
+        ("100%", "100%"),
+        ("%G1%4", "%G1%4"),
+    ],
+)
+def test_bytes_in_names_of_folders_are_utf_8_or_else_characters(folder: str, text: str) -> None:
+    assert unescaped(folder) == text
+    assert folder_values(f"{folder}={folder}") == {text: text}
+
+
+def test_folders_with_different_bytes_are_different_values(tmp_path: Path) -> None:
+    file(tmp_path, "p=%E4/x.csv", "1\n")
+    file(tmp_path, "p=%FF/x.csv", "2\n")
+    assert values(blocks(Files(tmp_path, format="csv", schema="v int, p string"))) == [(1, "ä"), (2, "ÿ")]
 
 
 def test_a_folder_that_does_not_fit_is_a_reject_of_its_file(tmp_path: Path) -> None:

@@ -335,8 +335,11 @@ class Files:
         self._check_unchanged(store, split, content.entry)
         return content
 
+    def _folders(self, path: str) -> list[tuple[str, str | None]]:
+        return partition_values(path) if not self.recursiveFileLookup else []
+
     def _columns(self, store: Store, split: Split, context: ReadContext) -> FileColumns:
-        folders = partition_values(split.path) if not self.recursiveFileLookup else {}
+        folders = self._folders(split.path)
         asked = context.columns if self.format == "parquet" else None
         if not folders and not context.metadata:
             return columns_of_files(self._schema, asked)
@@ -346,7 +349,7 @@ class Files:
         self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
     ) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path` without its line end."""
-        columns = FileColumns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
+        columns = FileColumns(self._schema, self._folders(path), None, None)
         reason = columns.resolve(time_zone)
         if reason is not None or self._text is None:
             return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]

@@ -91,13 +91,13 @@ def _alternatives(pattern: str) -> list[str]:
     return [pattern]
 
 
-def partition_values(path: str) -> dict[str, str | None]:
-    """Return the columns in the folders of a path: `dt=2020-01-01/x.csv` gives {"dt": "2020-01-01"}."""
-    values: dict[str, str | None] = {}
+def partition_values(path: str) -> list[tuple[str, str | None]]:
+    """Return the columns in the folders of a path: `dt=2020-01-01/x.csv` gives [("dt", "2020-01-01")]."""
+    values: list[tuple[str, str | None]] = []
     for folder in path.split("/")[:-1]:
         name, equals, value = folder.partition("=")
         if equals:
-            values[unescaped(name)] = None if value == NULL_PARTITION else unescaped(value)
+            values.append((unescaped(name), None if value == NULL_PARTITION else unescaped(value)))
     return values
 
 

@@ -245,6 +245,20 @@ def test_a_folder_that_names_no_value_does_not_fit_a_column_that_must_have_one(t
         blocks(Files(tmp_path, format="csv", schema="v int, dt date not null"))
 
 
+@pytest.mark.parametrize("folders", [("p=1", "p=2"), ("P=1", "p=1"), ("%70=1", "q=5", "p=__HIVE_DEFAULT_PARTITION__")])
+def test_folders_that_name_a_column_twice_are_a_reject_of_their_file(tmp_path: Path, folders: tuple[str, ...]) -> None:
+    file(tmp_path, "/".join([*folders, "x.csv"]), "1\n")
+    first, last = folders[0].replace("%70", "p"), folders[-1]
+    why = f"folder `{last}`: folder `{first}` of the path names the same column"
+    [reject] = rejects(blocks(Files(tmp_path, format="csv", schema="v int, p string", badFiles="quarantine")))
+    assert reject["reason"] == f"{why}; its only row is not read"
+    with pytest.raises(InvalidInput, match=why):
+        blocks(Files(tmp_path, format="csv", schema="v int, p int"))
+    assert values(blocks(Files(tmp_path, format="csv", schema="v int"))) == [(1,)]
+    with pytest.raises(InvalidInput, match="too few columns"):
+        blocks(Files(tmp_path, format="csv", schema="v int, p int", recursiveFileLookup=True))
+
+
 def test_a_folder_is_no_value_of_a_nested_column(tmp_path: Path) -> None:
     file(tmp_path, "s=1/x.json", '{"v": 1}\n')
     with pytest.raises(InvalidInput, match="folder `s=1`: found `1`, expected struct<x: int>"):

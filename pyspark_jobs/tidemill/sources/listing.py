@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from ..errors import InvalidInput
 from ..store import Entry
 
 UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".tmp", "~", "_$folder$")
 """Ends of names that Hadoop, browsers, editors and copying programs give to files that are not complete.
 
 The last one is that of the empty objects with which Hadoop marks folders on S3."""
+HIDDEN_STARTS = ("_", ".")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -60,13 +62,38 @@ def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
     Unless `recursive`, only files in the folder itself and in partition folders below it belong to it, as in Spark.
     """
     *folders, file = name.split("/")
-    if any(part.startswith(("_", ".")) and "=" not in part for part in folders) or file.startswith(("_", ".")):
+    if any(part.startswith(HIDDEN_STARTS) and "=" not in part for part in folders) or file.startswith(HIDDEN_STARTS):
         return False
     if not recursive and any("=" not in folder for folder in folders):
         return False
+    if _unfinished(file, pattern) is not None:
+        return False
+    return pattern is None or matches(file, pattern)
+
+
+def _unfinished(file: str, pattern: str | None) -> str | None:
+    """Return the end of a name that says that the file is not complete; None if `pattern` names such files."""
     if pattern is not None and pattern.endswith(UNFINISHED):
-        return matches(file, pattern)
-    return not file.endswith(UNFINISHED) and (pattern is None or matches(file, pattern))
+        return None
+    return next((end for end in UNFINISHED if file.endswith(end)), None)
+
+
+def check_single(file: str, pattern: str | None, what: str) -> None:
+    """Raise `InvalidInput` if a source that is the single file `file` would skip it because of its name.
+
+    `what` begins the message. A `pattern` or a time that leaves the file out was declared, so it is no error.
+    """
+    if file.startswith(HIDDEN_STARTS):
+        raise InvalidInput(
+            f"{what}: the name `{file}` begins with `{file[0]}`, and such files are skipped as hidden",
+            hint="rename the file, or link to it with another name",
+        )
+    end = _unfinished(file, pattern)
+    if end is not None:
+        raise InvalidInput(
+            f"{what}: the name `{file}` ends in `{end}`, and such files are skipped as incomplete copies",
+            hint=f'rename the file once it is complete, or declare pathGlobFilter="*{end}", which reads it',
+        )
 
 
 def matches(file: str, pattern: str) -> bool:

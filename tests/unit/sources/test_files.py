@@ -6,6 +6,7 @@ import bz2
 import gzip
 import os
 import pickle
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -117,6 +118,31 @@ def test_a_single_file_is_a_source(tmp_path: Path) -> None:
     file(tmp_path, "b.csv", "y\n")
     assert values(blocks(one_column(tmp_path / "a.csv"))) == [("x",)]
     assert values(blocks(one_column(f"file://{tmp_path}/b.csv"))) == [("y",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("_x.csv", "the name `_x.csv` begins with `_`, and such files are skipped as hidden", "rename the file"),
+        (".x.csv", "the name `.x.csv` begins with `.`, and such files are skipped as hidden", "rename the file"),
+        ("x.tmp", "ends in `.tmp`, and such files are skipped as incomplete copies", 'pathGlobFilter="*.tmp"'),
+        ("x.csv~", "ends in `~`, and such files are skipped as incomplete copies", 'pathGlobFilter="*~"'),
+    ],
+)
+def test_a_single_file_that_would_be_skipped_is_an_error(tmp_path: Path, name: str, message: str, hint: str) -> None:
+    path = file(tmp_path, name, "x\n")
+    with pytest.raises(InvalidInput, match=re.escape(message)) as error:
+        one_column(path).discover("days")
+    assert f"list source `days` at `{path}`: " in error.value.message
+    assert hint in str(error.value.hint)
+    assert paths(one_column(tmp_path)) == []
+
+
+def test_a_single_file_may_be_left_out_by_an_option_and_an_unfinished_one_read(tmp_path: Path) -> None:
+    path = file(tmp_path, "x.tmp", "x\n")
+    assert paths(one_column(path, pathGlobFilter="*.tmp")) == ["x.tmp"]
+    assert paths(one_column(path, pathGlobFilter="*.part")) == []
+    assert paths(one_column(file(tmp_path, "x.csv", "x\n"), pathGlobFilter="*.json")) == []
 
 
 def test_a_file_uri_is_unquoted(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ a partition folder such as `_a=1`. Neither is a file whose name says that it is 
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 
 from ..errors import InvalidInput
 from ..store import Entry
+from .globs import matches
 
 UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".tmp", "~", "_$folder$")
 """Ends of names that Hadoop, browsers, editors and copying programs give to files that are not complete.
@@ -94,28 +94,6 @@ def check_single(file: str, pattern: str | None, what: str) -> None:
             f"{what}: the name `{file}` ends in `{end}`, and such files are skipped as incomplete copies",
             hint=f'rename the file once it is complete, or declare pathGlobFilter="*{end}", which reads it',
         )
-
-
-def matches(file: str, pattern: str) -> bool:
-    """Return whether a file name matches a glob in Hadoop's form: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`."""
-    return any(fnmatch.fnmatchcase(file, one.replace("[^", "[!")) for one in _alternatives(pattern))
-
-
-def _alternatives(pattern: str) -> list[str]:
-    start = pattern.find("{")
-    if start < 0:
-        return [pattern]
-    depth, parts, begin = 0, [], start + 1
-    for position in range(start, len(pattern)):
-        character = pattern[position]
-        depth += (character == "{") - (character == "}")
-        if (character == "," and depth == 1) or depth == 0:
-            parts.append(pattern[begin:position])
-            begin = position + 1
-        if depth == 0:
-            rest = pattern[position + 1 :]
-            return [made for part in parts for made in _alternatives(pattern[:start] + part + rest)]
-    return [pattern]
 
 
 def partition_values(path: str) -> list[tuple[str, str | None]]:

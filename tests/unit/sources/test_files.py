@@ -24,7 +24,8 @@ from tidemill.sinks.partitions import folder_values
 from tidemill.sources import content
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
-from tidemill.sources.listing import is_data, matches, unescaped
+from tidemill.sources.globs import matches
+from tidemill.sources.listing import is_data, unescaped
 from tidemill.store import folder_store, open_store
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -88,7 +89,25 @@ def test_hidden_names_and_other_folders_are_not_data(tmp_path: Path) -> None:
         ("{a,b*}.csv", "bcd.csv", True),
         ("{a,b}{1,2}", "b2", True),
         ("[^a]*", "abc", False),
-        ("{a", "{a", True),
+        ("{a", "{a", False),
+        ("{a,{b,c}d}e", "cde", True),
+        ("{a,{b,c}d}e", "ce", False),
+        (r"ok\.csv", "ok.csv", True),
+        (r"ok\.csv", r"ok\.csv", False),
+        (r"\*.csv", "*.csv", True),
+        (r"\*.csv", "a.csv", False),
+        (r"a\{b\}\[", "a{b}[", True),
+        (r"{a\,b,c}", "a,b", True),
+        (r"[\]x]", "]", True),
+        ("[]x]", "]", True),
+        ("[!]]", "]", False),
+        ("[a-]", "-", True),
+        ("[{,}]", ",", True),
+        ("[&&~|]", "~", True),
+        ("a}b,c", "a}b,c", True),
+        ("a.c", "abc", False),
+        ("*.csv", "a\nb.csv", True),
+        ("(a|b)+$^", "(a|b)+$^", True),
     ],
 )
 def test_globs_match_as_in_hadoop(pattern: str, name: str, fits: bool) -> None:
@@ -398,6 +417,11 @@ def test_a_source_can_be_pickled(tmp_path: Path) -> None:
             "option `dateFormat` is 'QQ': the letters `QQ` at character 1 are not supported: quarters cannot be read",
         ),
         ({"dateFormat": "yyyy'x"}, "the quote at character 5 is not closed"),
+        ({"pathGlobFilter": "a[bc.csv"}, "option `pathGlobFilter` is 'a[bc.csv': the `[` at character 2 is not closed"),
+        ({"pathGlobFilter": "[]"}, "option `pathGlobFilter` is '[]': the `[` at character 1 is not closed"),
+        ({"pathGlobFilter": "{a,{b}"}, "the `{` at character 1 is not closed\nhint: close it, or write `\\{` for the"),
+        ({"pathGlobFilter": "a\\"}, "the backslash at the end escapes nothing"),
+        ({"pathGlobFilter": "[z-a]"}, "the range `z-a` is reversed\nhint: write `a-z`"),
         ({"schema": "a int, _row int"}, "schema of tm.Files: the column name `_row` is reserved"),
         ({"schema": "a array<int>"}, "column `a` is array<int>, which CSV cannot hold"),
         ({"schema": "a itn"}, "did you mean `int`?"),

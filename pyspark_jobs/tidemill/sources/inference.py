@@ -22,7 +22,7 @@ from ..visible import visible
 from .contract import BLOCK_BYTES, HIDDEN
 from .files import Files
 from .text_format import CsvFormat, JsonFormat, TextLimits
-from .values import NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
+from .values import MOST_DIGITS, NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
 
 SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""
@@ -32,7 +32,8 @@ _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "
 _COMPRESSED = (".gz", ".zst", ".bz2")
 
 _RESERVED = (*HIDDEN, *ADDED)
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_INTEGERS = tuple(_DIGITS)
 _WIDER = {"double": {"tinyint", "smallint", "int", "float", "double"}, "timestamp_ntz": {"date", "timestamp_ntz"}}
 """Types of Parquet columns, and what the reader widens to them, besides integers to wider ones."""
 
@@ -252,7 +253,17 @@ def _widest(kinds: Sequence[str]) -> str | None:
         return kinds[0]
     if set(kinds) <= set(_INTEGERS):
         return max(kinds, key=_INTEGERS.index)
-    return next((wide for wide, narrow in _WIDER.items() if set(kinds) <= narrow), None)
+    return next((wide for wide, narrow in _WIDER.items() if set(kinds) <= narrow), None) or _wide_decimal(kinds)
+
+
+def _wide_decimal(kinds: Sequence[str]) -> str | None:
+    """Return the decimal that holds all of these decimals and integers, or None if no decimal is that wide."""
+    types = [type_of(kind) for kind in kinds if kind not in _DIGITS]
+    if not all(pa.types.is_decimal(one) for one in types):
+        return None
+    scale = max(one.scale for one in types)
+    whole = max(*(one.precision - one.scale for one in types), *(_DIGITS.get(kind, 0) for kind in kinds))
+    return f"decimal({whole + scale},{scale})" if whole + scale <= MOST_DIGITS else None
 
 
 def _limits(source: Files) -> TextLimits:

@@ -69,6 +69,8 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
     """Return the schema of files and what they do not decide; see `schema_of`."""
     if not files:
         raise InvalidInput("schema_of needs at least one file")
+    for file in files:
+        _check_is_file(file, format or "csv")
     kinds = list(dict.fromkeys(format or _format_of(file) for file in files))
     if len(kinds) > 1:
         raise InvalidInput(
@@ -83,6 +85,15 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
         look.add(file)
     fields = look.fields()
     return Inferred(to_arrow(pa.schema(fields)) if fields else pa.schema([]), list(dict.fromkeys(notes)))
+
+
+def _check_is_file(file: str, ending: str) -> None:
+    if os.path.isdir(file):
+        some = os.path.join(visible(file), f"*.{ending}")
+        raise InvalidInput(
+            f"schema_of: `{visible(file)}` is a folder, expected files",
+            hint=f'name some of its files: glob.glob("{some}") lists them in Python, `{some}` in a shell',
+        )
 
 
 def _format_of(file: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -76,6 +77,15 @@ def test_a_file_without_a_known_ending_or_of_another_format_is_refused(tmp_path:
         tm.schema_of(tmp_path / "none.csv")
     with pytest.raises(tm.InvalidInput, match="unknown option of tm.Files `heade`"):
         tm.schema_of(file(tmp_path, "a.csv", "1\n"), heade=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "csv"}, {"format": "json"}, {"format": "parquet"}])
+def test_a_folder_is_refused_with_what_to_write(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = file(tmp_path, "a.csv", "1\n")
+    with pytest.raises(tm.InvalidInput) as caught:
+        tm.schema_of(path, tmp_path, **options)
+    assert caught.value.message == f"schema_of: `{tmp_path}` is a folder, expected files"
+    assert f'glob.glob("{tmp_path}/*.{options.get("format", "csv")}")' in str(caught.value.hint)
 
 
 def test_the_command_prints_ddl_and_notes(tmp_path: Path) -> None:

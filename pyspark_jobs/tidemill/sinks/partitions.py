@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +15,7 @@ from ..errors import InvalidInput
 from ..schema import quoted, string_array
 from ..sources import connections
 from ..sources.file_columns import text_value
-from ..sources.listing import NULL_PARTITION
+from ..sources.listing import NULL_PARTITION, unescaped
 
 _ESCAPED = {chr(code) for code in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
 
@@ -56,7 +55,7 @@ def _check_lengths(folder: str) -> None:
 def folder_values(suffix: str) -> dict[str, str | None]:
     """Return the partition columns and their texts in a folder's path."""
     pairs = [part.partition("=") for part in suffix.split("/") if part]
-    return {unquote(name): None if value == NULL_PARTITION else unquote(value) for name, _, value in pairs}
+    return {unescaped(name): None if value == NULL_PARTITION else unescaped(value) for name, _, value in pairs}
 
 
 def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:

@@ -6,7 +6,7 @@ INVARIANT: every block of a source has the same columns, whatever the folders of
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -28,12 +28,13 @@ class FileColumns:
     def __init__(
         self,
         schema: pa.Schema,
-        folders: Mapping[str, str | None],
+        folders: Sequence[tuple[str, str | None]],
         metadata: pa.Scalar | None,
         asked: frozenset[str] | None,
     ) -> None:
         columns = {name.lower(): name for name in schema.names}
-        self._folders = {columns[name.lower()]: value for name, value in folders.items() if name.lower() in columns}
+        self._found = [(name, value) for name, value in folders if name.lower() in columns]
+        self._folders = {columns[name.lower()]: value for name, value in self._found}
         self.elsewhere = tuple(self._folders)
         self._schema, self._metadata = schema, metadata
         self._constants: dict[str, pa.Scalar] = {}
@@ -45,7 +46,16 @@ class FileColumns:
         self.schema = pa.schema([*wanted, *hidden, pa.field(ROW, pa.int64())])
 
     def resolve(self, time_zone: str) -> str | None:
-        """Parse the values of the folders. Return why a value does not fit its column, or None if all fit."""
+        """Parse the values of the folders. Return why one does not fit its column, or None if all fit.
+
+        Two folders that name the same column do not fit, even with equal values.
+        """
+        first: dict[str, str] = {}
+        for name, text in self._found:
+            folder = f"{name}={NULL_PARTITION if text is None else text}"
+            if name.lower() in first:
+                return f"folder `{folder}`: folder `{first[name.lower()]}` of the path names the same column"
+            first[name.lower()] = folder
         for name, text in self._folders.items():
             field = self._schema.field(name)
             value = text_value(text, field.type, time_zone)
@@ -74,7 +84,7 @@ class FileColumns:
 @functools.lru_cache(maxsize=256)
 def columns_of_files(schema: pa.Schema, asked: frozenset[str] | None) -> FileColumns:
     """Return where the columns come from if no folder has any: they are the same for all files."""
-    return FileColumns(schema, {}, None, asked)
+    return FileColumns(schema, [], None, asked)
 
 
 def text_value(text: str | None, kind: pa.DataType, time_zone: str) -> pa.Scalar | None:

@@ -45,7 +45,7 @@ from .file_columns import FileColumns, columns_of_files, metadata_of
 from .fingerprint import fingerprint
 from .folder import entries_of, open_folder
 from .formats import text_format
-from .listing import Selection, ordered, partition_values
+from .listing import Selection, check_single, ordered, partition_values
 from .options import FORMATS, Flag, Format, Mode, known_options, read_options
 from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
 from .rejects import FAILFAST
@@ -98,10 +98,11 @@ class Files:
 
     Tidemill skips files whose name begins with `_` or `.`. It also skips files that end in `._COPYING_`, `.crdownload`,
     `.filepart`, `.part`, `.partial`, `.tmp` or `~`, because these are not complete yet. `pathGlobFilter="*.part"` reads
-    them. Keys with `//` on S3 are skipped with a warning. CSV and JSON files that are compressed with gzip, zstd or
-    bzip2 are recognised by their content. Columns of the schema may come from partition folders such as
-    `dt=2020-01-01/`. Times without an offset are in the pipeline's time zone; one that the zone has twice means the
-    earlier instant. An unknown option, or one that does not fit the format, raises `InvalidInput`.
+    them. A `path` that names such a file is an error. Keys with `//` on S3 are skipped with a warning. CSV and JSON
+    files that are compressed with gzip, zstd or bzip2 are recognised by their content. Columns of the schema may come
+    from partition folders such as `dt=2020-01-01/`. Times without an offset are in the pipeline's time zone; one that
+    the zone has twice means the earlier instant. An unknown option, or one that does not fit the format, raises
+    `InvalidInput`.
 
     >>> import tidemill as tm
     >>> tm.Files("data/by-day/", format="csv", header=True, schema="id int, price decimal(10,2)").schema.names
@@ -239,11 +240,13 @@ class Files:
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
         """Return the files that the source has now, filtered and in `order`; `name` is the source's name.
 
-        Raises `InvalidInput` if the folder is missing. The caller applies `start="latest"`, because that depends on
-        when the repository was made.
+        Raises `InvalidInput` if the folder is missing, or if the path is a single file that would be skipped. The
+        caller applies `start="latest"`, because that depends on when the repository was made.
         """
         store, only = open_folder(self.path, storage_options)
         selection = self.intake.selection
+        if only is not None:
+            check_single(only, selection.pattern, f"list source `{name}` at `{self.path}`")
         found = [entry for entry in self._entries(store, only, name) if selection.has(entry)]
         return [SourceFile(name, e.name, e.etag, e.size, e.modified_ms) for e in ordered(found, self.order)]
 
@@ -335,8 +338,11 @@ class Files:
         self._check_unchanged(store, split, content.entry)
         return content
 
+    def _folders(self, path: str) -> list[tuple[str, str | None]]:
+        return partition_values(path) if not self.recursiveFileLookup else []
+
     def _columns(self, store: Store, split: Split, context: ReadContext) -> FileColumns:
-        folders = partition_values(split.path) if not self.recursiveFileLookup else {}
+        folders = self._folders(split.path)
         asked = context.columns if self.format == "parquet" else None
         if not folders and not context.metadata:
             return columns_of_files(self._schema, asked)
@@ -346,7 +352,7 @@ class Files:
         self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
     ) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path` without its line end."""
-        columns = FileColumns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
+        columns = FileColumns(self._schema, self._folders(path), None, None)
         reason = columns.resolve(time_zone)
         if reason is not None or self._text is None:
             return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]

@@ -22,7 +22,7 @@ from ..visible import visible
 from .contract import BLOCK_BYTES, HIDDEN
 from .files import Files
 from .text_format import CsvFormat, JsonFormat, TextLimits
-from .values import NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
+from .values import MOST_DIGITS, NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
 
 SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""
@@ -32,7 +32,8 @@ _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "
 _COMPRESSED = (".gz", ".zst", ".bz2")
 
 _RESERVED = (*HIDDEN, *ADDED)
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_INTEGERS = tuple(_DIGITS)
 _WIDER = {"double": {"tinyint", "smallint", "int", "float", "double"}, "timestamp_ntz": {"date", "timestamp_ntz"}}
 """Types of Parquet columns, and what the reader widens to them, besides integers to wider ones."""
 
@@ -68,6 +69,8 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
     """Return the schema of files and what they do not decide; see `schema_of`."""
     if not files:
         raise InvalidInput("schema_of needs at least one file")
+    for file in files:
+        _check_is_file(file, format or "csv")
     kinds = list(dict.fromkeys(format or _format_of(file) for file in files))
     if len(kinds) > 1:
         raise InvalidInput(
@@ -82,6 +85,15 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
         look.add(file)
     fields = look.fields()
     return Inferred(to_arrow(pa.schema(fields)) if fields else pa.schema([]), list(dict.fromkeys(notes)))
+
+
+def _check_is_file(file: str, ending: str) -> None:
+    if os.path.isdir(file):
+        some = os.path.join(visible(file), f"*.{ending}")
+        raise InvalidInput(
+            f"schema_of: `{visible(file)}` is a folder, expected files",
+            hint=f'name some of its files: glob.glob("{some}") lists them in Python, `{some}` in a shell',
+        )
 
 
 def _format_of(file: str) -> str:
@@ -252,7 +264,17 @@ def _widest(kinds: Sequence[str]) -> str | None:
         return kinds[0]
     if set(kinds) <= set(_INTEGERS):
         return max(kinds, key=_INTEGERS.index)
-    return next((wide for wide, narrow in _WIDER.items() if set(kinds) <= narrow), None)
+    return next((wide for wide, narrow in _WIDER.items() if set(kinds) <= narrow), None) or _wide_decimal(kinds)
+
+
+def _wide_decimal(kinds: Sequence[str]) -> str | None:
+    """Return the decimal that holds all of these decimals and integers, or None if no decimal is that wide."""
+    types = [type_of(kind) for kind in kinds if kind not in _DIGITS]
+    if not all(pa.types.is_decimal(one) for one in types):
+        return None
+    scale = max(one.scale for one in types)
+    whole = max(*(one.precision - one.scale for one in types), *(_DIGITS.get(kind, 0) for kind in kinds))
+    return f"decimal({whole + scale},{scale})" if whole + scale <= MOST_DIGITS else None
 
 
 def _limits(source: Files) -> TextLimits:

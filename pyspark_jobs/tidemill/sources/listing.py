@@ -6,18 +6,20 @@ a partition folder such as `_a=1`. Neither is a file whose name says that it is 
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from ..errors import InvalidInput
 from ..store import Entry
+from .globs import matches
 
 UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".tmp", "~", "_$folder$")
 """Ends of names that Hadoop, browsers, editors and copying programs give to files that are not complete.
 
 The last one is that of the empty objects with which Hadoop marks folders on S3."""
+HIDDEN_STARTS = ("_", ".")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -60,45 +62,60 @@ def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
     Unless `recursive`, only files in the folder itself and in partition folders below it belong to it, as in Spark.
     """
     *folders, file = name.split("/")
-    if any(part.startswith(("_", ".")) and "=" not in part for part in folders) or file.startswith(("_", ".")):
+    if any(part.startswith(HIDDEN_STARTS) and "=" not in part for part in folders) or file.startswith(HIDDEN_STARTS):
         return False
     if not recursive and any("=" not in folder for folder in folders):
         return False
+    if _unfinished(file, pattern) is not None:
+        return False
+    return pattern is None or matches(file, pattern)
+
+
+def _unfinished(file: str, pattern: str | None) -> str | None:
+    """Return the end of a name that says that the file is not complete; None if `pattern` names such files."""
     if pattern is not None and pattern.endswith(UNFINISHED):
-        return matches(file, pattern)
-    return not file.endswith(UNFINISHED) and (pattern is None or matches(file, pattern))
+        return None
+    return next((end for end in UNFINISHED if file.endswith(end)), None)
 
 
-def matches(file: str, pattern: str) -> bool:
-    """Return whether a file name matches a glob in Hadoop's form: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`."""
-    return any(fnmatch.fnmatchcase(file, one.replace("[^", "[!")) for one in _alternatives(pattern))
+def check_single(file: str, pattern: str | None, what: str) -> None:
+    """Raise `InvalidInput` if a source that is the single file `file` would skip it because of its name.
+
+    `what` begins the message. A `pattern` or a time that leaves the file out was declared, so it is no error.
+    """
+    if file.startswith(HIDDEN_STARTS):
+        raise InvalidInput(
+            f"{what}: the name `{file}` begins with `{file[0]}`, and such files are skipped as hidden",
+            hint="rename the file, or link to it with another name",
+        )
+    end = _unfinished(file, pattern)
+    if end is not None:
+        raise InvalidInput(
+            f"{what}: the name `{file}` ends in `{end}`, and such files are skipped as incomplete copies",
+            hint=f'rename the file once it is complete, or declare pathGlobFilter="*{end}", which reads it',
+        )
 
 
-def _alternatives(pattern: str) -> list[str]:
-    start = pattern.find("{")
-    if start < 0:
-        return [pattern]
-    depth, parts, begin = 0, [], start + 1
-    for position in range(start, len(pattern)):
-        character = pattern[position]
-        depth += (character == "{") - (character == "}")
-        if (character == "," and depth == 1) or depth == 0:
-            parts.append(pattern[begin:position])
-            begin = position + 1
-        if depth == 0:
-            rest = pattern[position + 1 :]
-            return [made for part in parts for made in _alternatives(pattern[:start] + part + rest)]
-    return [pattern]
-
-
-def partition_values(path: str) -> dict[str, str | None]:
-    """Return the columns in the folders of a path: `dt=2020-01-01/x.csv` gives {"dt": "2020-01-01"}."""
-    values: dict[str, str | None] = {}
+def partition_values(path: str) -> list[tuple[str, str | None]]:
+    """Return the columns in the folders of a path: `dt=2020-01-01/x.csv` gives [("dt", "2020-01-01")]."""
+    values: list[tuple[str, str | None]] = []
     for folder in path.split("/")[:-1]:
         name, equals, value = folder.partition("=")
         if equals:
-            values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+            values.append((unescaped(name), None if value == NULL_PARTITION else unescaped(value)))
     return values
+
+
+def unescaped(text: str) -> str:
+    """Return a name or value of a partition folder without its escapes `%XX`.
+
+    Their bytes are UTF-8 if they are valid UTF-8. Otherwise each of them is the character with this code, as in Spark.
+    So folders with different bytes do not become one value.
+    """
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return unquote(text, encoding="latin-1")
 
 
 def ordered(entries: Iterable[Entry], order: str) -> list[Entry]:

@@ -15,6 +15,7 @@ from ..clock import now_ms
 from ..errors import InvalidInput
 from ..spelling import unknown
 from ..units import check_unit, size_bytes, time_ms, whole_number
+from .globs import check_glob
 from .rejects import FAILFAST, PERMISSIVE
 
 FORMATS = ("parquet", "csv", "json")
@@ -219,6 +220,15 @@ def _among(*choices: str) -> Callable[[str, Any], str]:
     return read
 
 
+def _glob(name: str, value: Any) -> str:
+    glob = _text(name, value)
+    try:
+        check_glob(glob)
+    except InvalidInput as error:
+        raise InvalidInput(f"option `{name}` is {glob!r}: {error.message}", hint=error.hint) from error
+    return glob
+
+
 def _pattern(name: str, value: Any) -> str:
     pattern = _text(name, value)
     try:
@@ -232,7 +242,7 @@ Read = Callable[[str, Any], Any]
 _KNOWN: dict[str, tuple[Read, tuple[str, ...]]] = {
     "maxFilesPerTrigger": (_count, FORMATS),
     "maxBytesPerTrigger": (_size, FORMATS),
-    "pathGlobFilter": (_text, FORMATS),
+    "pathGlobFilter": (_glob, FORMATS),
     "recursiveFileLookup": (_flag, FORMATS),
     "modifiedAfter": (_time, FORMATS),
     "mode": (_mode, FORMATS),

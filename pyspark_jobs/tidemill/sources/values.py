@@ -1,13 +1,15 @@
 """What the values of one column are, and the type that all of them fit: for `schema_of`.
 
 Texts are tried with the conversion that readers use. INVARIANT: a type is chosen only if every value was converted to
-it; no value is kept.
+it, and only if it keeps every number exactly; no value is kept.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -22,8 +24,14 @@ JsonShape: TypeAlias = "tuple[list[str], list[str], list[str], list[tuple[str, J
 WHOLE = "decimal(38,0)"
 NUMBERS = ("int", "bigint", WHOLE, "double")
 TIMES = ("date", "timestamp", "timestamp_ntz")
-_MOST_DIGITS = 38
-_NUMBER = re.compile(r"[+-]?(\d*)(?:\.(\d*))?([eE][+-]?\d+)?", re.ASCII)
+MOST_DIGITS = 38
+_DOUBLE_DIGITS = 17
+"""Enough digits to write any double so that reading gives the same double."""
+_SAFE_EXPONENT = 290
+"""Doubles keep all numbers of up to `sys.float_info.dig` digits with smaller powers of ten after them."""
+_MOST_EXPONENT = 400
+"""No double has a greater power of ten, or a smaller negative one, after its digits."""
+_NUMBER = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity", "Inf", "-Inf")
 _ZEROS = re.compile(r"[+-]?0\d+", re.ASCII)
 
@@ -41,8 +49,8 @@ class Texts:
         self.left = list(candidates)
         self._formats = formats
         self._longest = 0
-        self._digits = (0, 0)
-        self._are_numbers = self._are_whole = True
+        self._digits = self._written = (0, 0)
+        self._are_numbers = self._are_whole = self._are_finite = self._are_doubles = True
         self._has_number = self._has_exponent = self._has_zeros = False
 
     def add(self, texts: Sequence[str]) -> None:
@@ -67,11 +75,25 @@ class Texts:
                 if ddl == WHOLE:
                     notes.append(f"column `{name}` has whole numbers beyond bigint: {WHOLE} has room for 38 digits")
                 return ddl
-        if self._are_whole or "double" not in self.left:
-            notes.append(f"column `{name}` has numbers of more than {_MOST_DIGITS} digits: string keeps them")
-            return "string"
-        notes.append(self._fractions(name))
-        return "double"
+        if self.fit_double and not self._are_whole:
+            notes.append(self._fractions(name))
+            return "double"
+        decimal = self._decimal() if not self._are_whole and self._are_finite and WHOLE in self.left else None
+        if decimal is not None:
+            notes.append(f"column `{name}` has numbers that double would change: {decimal} keeps them exact")
+            return decimal
+        if self._are_finite:
+            notes.append(f"column `{name}` has numbers of more than {MOST_DIGITS} digits: string keeps them")
+        else:
+            notes.append(
+                f"column `{name}` has NaN or infinity, and numbers that double would change: string keeps both"
+            )
+        return "string"
+
+    @property
+    def fit_double(self) -> bool:
+        """Whether `double` keeps every number exactly: written with the fewest digits it is the same number again."""
+        return self._are_doubles and "double" in self.left
 
     def time(self, name: str, notes: list[str]) -> str | None:
         """Return the type of dates and times, or None if the texts are something else."""
@@ -84,24 +106,33 @@ class Texts:
         return "timestamp_ntz" if "timestamp_ntz" in self.left else None
 
     def _add_numbers(self, texts: Sequence[str]) -> None:
-        whole, scale = self._digits
         for text in texts:
             found = _NUMBER.fullmatch(text)
             if found is None or not (found[1] or found[2]):
-                self._are_whole = False
+                self._are_whole = self._are_finite = False
                 self._are_numbers = self._are_numbers and text in _NOT_FINITE
                 continue
             self._has_number = True
             self._has_zeros |= _ZEROS.fullmatch(text) is not None
             self._has_exponent |= found[3] is not None
             self._are_whole &= found[2] is None and found[3] is None
-            whole, scale = max(whole, len(found[1].lstrip("0"))), max(scale, len(found[2] or ""))
-        self._digits = whole, scale
+            digits, power = _scientific(found[1], found[2] or "", found[3] or "0")
+            self._digits = _wider(self._digits, (max(0, len(digits) + power), max(0, -power)))
+            self._written = _wider(self._written, (len(found[1].lstrip("0")), len(found[2] or "")))
+            self._are_doubles = self._are_doubles and _is_double(digits, power)
+
+    def _decimal(self) -> str | None:
+        """Return a decimal that holds all numbers, if possible with as many digits after the point as are written."""
+        whole, least = self._digits
+        for scale in (max(least, self._written[1]), least):
+            if whole + scale <= MOST_DIGITS:
+                return f"decimal({max(18, whole + scale)},{scale})"
+        return None
 
     def _fractions(self, name: str) -> str:
-        whole, scale = self._digits
+        whole, scale = self._written
         precision = max(18, whole + scale)
-        if self._has_exponent or not 0 < scale <= 6 or precision > _MOST_DIGITS:
+        if self._has_exponent or not 0 < scale <= 6 or precision > MOST_DIGITS:
             return f"column `{name}` has fractions: double"
         digits = "one digit" if scale == 1 else f"up to {scale} digits"
         return f"column `{name}` has {digits} after the point: decimal({precision},{scale}) keeps amounts exact"
@@ -110,6 +141,35 @@ class Texts:
         schema = pa.schema([pa.field("c", type_of(ddl))])
         _, misfits = _native.values_of_texts(list(texts), schema, self._formats, "UTC")
         return not misfits
+
+
+def _scientific(whole: str, fraction: str, exponent: str) -> tuple[str, int]:
+    """Return a number without its sign as digits and the power of ten after them, both 0 for zero.
+
+    A power far beyond that of any type is only roughly right, because it may have millions of digits.
+    """
+    digits = (whole + fraction).lstrip("0")
+    stripped = digits.rstrip("0")
+    if not stripped:
+        return "", 0
+    sign, places = (-1 if exponent.startswith("-") else 1), exponent.lstrip("+-0") or "0"
+    power = sign * (int(places) if len(places) <= 18 else 10**18)
+    return stripped, power - len(fraction) + len(digits) - len(stripped)
+
+
+def _is_double(digits: str, power: int) -> bool:
+    """Return whether the double nearest to a number, written with the fewest digits, is this number."""
+    if len(digits) <= sys.float_info.dig and abs(power) < _SAFE_EXPONENT:
+        return True  # the common case, without a conversion
+    if len(digits) > _DOUBLE_DIGITS or abs(power) > _MOST_EXPONENT:
+        return False
+    text = f"{digits or '0'}e{power}"
+    return Decimal(repr(float(text))) == Decimal(text)
+
+
+def _wider(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """Return enough digits before and after the point for both."""
+    return max(one[0], other[0]), max(one[1], other[1])
 
 
 class Values:
@@ -167,7 +227,10 @@ class Values:
     def _number(self, name: str, notes: list[str]) -> str:
         if "not finite" not in self._kinds:
             return self._numbers.number(name, notes) or "string"
-        return "double" if "double" in self._numbers.left else "string"
+        if self._numbers.fit_double:
+            return "double"
+        notes.append(f"column `{name}` has NaN or infinity, and numbers that double would change: string keeps both")
+        return "string"
 
     def _object(self, name: str, notes: list[str]) -> pa.DataType:
         members = [

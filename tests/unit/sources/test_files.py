@@ -6,6 +6,7 @@ import bz2
 import gzip
 import os
 import pickle
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -19,10 +20,12 @@ import tidemill as tm
 from tests.servers.s3 import S3Server
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput, StoreUnavailable
+from tidemill.sinks.partitions import folder_values
 from tidemill.sources import content
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
-from tidemill.sources.listing import is_data, matches
+from tidemill.sources.globs import matches
+from tidemill.sources.listing import is_data, unescaped
 from tidemill.store import folder_store, open_store
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -86,7 +89,25 @@ def test_hidden_names_and_other_folders_are_not_data(tmp_path: Path) -> None:
         ("{a,b*}.csv", "bcd.csv", True),
         ("{a,b}{1,2}", "b2", True),
         ("[^a]*", "abc", False),
-        ("{a", "{a", True),
+        ("{a", "{a", False),
+        ("{a,{b,c}d}e", "cde", True),
+        ("{a,{b,c}d}e", "ce", False),
+        (r"ok\.csv", "ok.csv", True),
+        (r"ok\.csv", r"ok\.csv", False),
+        (r"\*.csv", "*.csv", True),
+        (r"\*.csv", "a.csv", False),
+        (r"a\{b\}\[", "a{b}[", True),
+        (r"{a\,b,c}", "a,b", True),
+        (r"[\]x]", "]", True),
+        ("[]x]", "]", True),
+        ("[!]]", "]", False),
+        ("[a-]", "-", True),
+        ("[{,}]", ",", True),
+        ("[&&~|]", "~", True),
+        ("a}b,c", "a}b,c", True),
+        ("a.c", "abc", False),
+        ("*.csv", "a\nb.csv", True),
+        ("(a|b)+$^", "(a|b)+$^", True),
     ],
 )
 def test_globs_match_as_in_hadoop(pattern: str, name: str, fits: bool) -> None:
@@ -116,6 +137,31 @@ def test_a_single_file_is_a_source(tmp_path: Path) -> None:
     file(tmp_path, "b.csv", "y\n")
     assert values(blocks(one_column(tmp_path / "a.csv"))) == [("x",)]
     assert values(blocks(one_column(f"file://{tmp_path}/b.csv"))) == [("y",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("_x.csv", "the name `_x.csv` begins with `_`, and such files are skipped as hidden", "rename the file"),
+        (".x.csv", "the name `.x.csv` begins with `.`, and such files are skipped as hidden", "rename the file"),
+        ("x.tmp", "ends in `.tmp`, and such files are skipped as incomplete copies", 'pathGlobFilter="*.tmp"'),
+        ("x.csv~", "ends in `~`, and such files are skipped as incomplete copies", 'pathGlobFilter="*~"'),
+    ],
+)
+def test_a_single_file_that_would_be_skipped_is_an_error(tmp_path: Path, name: str, message: str, hint: str) -> None:
+    path = file(tmp_path, name, "x\n")
+    with pytest.raises(InvalidInput, match=re.escape(message)) as error:
+        one_column(path).discover("days")
+    assert f"list source `days` at `{path}`: " in error.value.message
+    assert hint in str(error.value.hint)
+    assert paths(one_column(tmp_path)) == []
+
+
+def test_a_single_file_may_be_left_out_by_an_option_and_an_unfinished_one_read(tmp_path: Path) -> None:
+    path = file(tmp_path, "x.tmp", "x\n")
+    assert paths(one_column(path, pathGlobFilter="*.tmp")) == ["x.tmp"]
+    assert paths(one_column(path, pathGlobFilter="*.part")) == []
+    assert paths(one_column(file(tmp_path, "x.csv", "x\n"), pathGlobFilter="*.json")) == []
 
 
 def test_a_file_uri_is_unquoted(tmp_path: Path) -> None:
@@ -203,6 +249,31 @@ def test_partition_folders_give_columns_of_the_schema(tmp_path: Path) -> None:
     assert values(blocks(Files(tmp_path, format="csv", schema="v int"))) == [(1,), (2,), (3,)]
 
 
+@pytest.mark.parametrize(
+    ("folder", "text"),
+    [
+        ("a%2Fb", "a/b"),
+        ("%C3%A4", "ä"),
+        ("ä%20%c3%a4", "ä ä"),
+        ("%E4", "ä"),
+        ("%FF", "ÿ"),
+        ("日%FF%C3%A4", "日ÿÃ¤"),
+        ("%C3ä", "Ãä"),
+        ("100%", "100%"),
+        ("%G1%4", "%G1%4"),
+    ],
+)
+def test_bytes_in_names_of_folders_are_utf_8_or_else_characters(folder: str, text: str) -> None:
+    assert unescaped(folder) == text
+    assert folder_values(f"{folder}={folder}") == {text: text}
+
+
+def test_folders_with_different_bytes_are_different_values(tmp_path: Path) -> None:
+    file(tmp_path, "p=%E4/x.csv", "1\n")
+    file(tmp_path, "p=%FF/x.csv", "2\n")
+    assert values(blocks(Files(tmp_path, format="csv", schema="v int, p string"))) == [(1, "ä"), (2, "ÿ")]
+
+
 def test_a_folder_that_does_not_fit_is_a_reject_of_its_file(tmp_path: Path) -> None:
     file(tmp_path, "dt=yesterday/x.csv", "1\n")
     source = Files(tmp_path, format="csv", schema="v int, dt date", badFiles="quarantine")
@@ -217,6 +288,20 @@ def test_a_folder_that_names_no_value_does_not_fit_a_column_that_must_have_one(t
     file(tmp_path, "dt=__HIVE_DEFAULT_PARTITION__/x.csv", "1\n")
     with pytest.raises(InvalidInput, match="folder `dt=__HIVE_DEFAULT_PARTITION__`: found no value, expected date not"):
         blocks(Files(tmp_path, format="csv", schema="v int, dt date not null"))
+
+
+@pytest.mark.parametrize("folders", [("p=1", "p=2"), ("P=1", "p=1"), ("%70=1", "q=5", "p=__HIVE_DEFAULT_PARTITION__")])
+def test_folders_that_name_a_column_twice_are_a_reject_of_their_file(tmp_path: Path, folders: tuple[str, ...]) -> None:
+    file(tmp_path, "/".join([*folders, "x.csv"]), "1\n")
+    first, last = folders[0].replace("%70", "p"), folders[-1]
+    why = f"folder `{last}`: folder `{first}` of the path names the same column"
+    [reject] = rejects(blocks(Files(tmp_path, format="csv", schema="v int, p string", badFiles="quarantine")))
+    assert reject["reason"] == f"{why}; its only row is not read"
+    with pytest.raises(InvalidInput, match=why):
+        blocks(Files(tmp_path, format="csv", schema="v int, p int"))
+    assert values(blocks(Files(tmp_path, format="csv", schema="v int"))) == [(1,)]
+    with pytest.raises(InvalidInput, match="too few columns"):
+        blocks(Files(tmp_path, format="csv", schema="v int, p int", recursiveFileLookup=True))
 
 
 def test_a_folder_is_no_value_of_a_nested_column(tmp_path: Path) -> None:
@@ -345,6 +430,11 @@ def test_a_source_can_be_pickled(tmp_path: Path) -> None:
             "option `dateFormat` is 'QQ': the letters `QQ` at character 1 are not supported: quarters cannot be read",
         ),
         ({"dateFormat": "yyyy'x"}, "the quote at character 5 is not closed"),
+        ({"pathGlobFilter": "a[bc.csv"}, "option `pathGlobFilter` is 'a[bc.csv': the `[` at character 2 is not closed"),
+        ({"pathGlobFilter": "[]"}, "option `pathGlobFilter` is '[]': the `[` at character 1 is not closed"),
+        ({"pathGlobFilter": "{a,{b}"}, "the `{` at character 1 is not closed\nhint: close it, or write `\\{` for the"),
+        ({"pathGlobFilter": "a\\"}, "the backslash at the end escapes nothing"),
+        ({"pathGlobFilter": "[z-a]"}, "the range `z-a` is reversed\nhint: write `a-z`"),
         ({"schema": "a int, _row int"}, "schema of tm.Files: the column name `_row` is reserved"),
         ({"schema": "a array<int>"}, "column `a` is array<int>, which CSV cannot hold"),
         ({"schema": "a itn"}, "did you mean `int`?"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,6 +77,15 @@ def test_a_file_without_a_known_ending_or_of_another_format_is_refused(tmp_path:
         tm.schema_of(tmp_path / "none.csv")
     with pytest.raises(tm.InvalidInput, match="unknown option of tm.Files `heade`"):
         tm.schema_of(file(tmp_path, "a.csv", "1\n"), heade=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "csv"}, {"format": "json"}, {"format": "parquet"}])
+def test_a_folder_is_refused_with_what_to_write(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = file(tmp_path, "a.csv", "1\n")
+    with pytest.raises(tm.InvalidInput) as caught:
+        tm.schema_of(path, tmp_path, **options)
+    assert caught.value.message == f"schema_of: `{tmp_path}` is a folder, expected files"
+    assert f'glob.glob("{tmp_path}/*.{options.get("format", "csv")}")' in str(caught.value.hint)
 
 
 def test_the_command_prints_ddl_and_notes(tmp_path: Path) -> None:
@@ -170,14 +181,76 @@ def test_patterns_of_dates_are_applied(tmp_path: Path) -> None:
 def test_long_whole_numbers_are_decimals_and_advice_has_room_for_all_digits(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "1" * 30 + "," + "9" * 39 + ",1.5," + "1" * 20 + ".25,5.\n")
     found = infer([str(path)], None, {})
-    assert to_ddl(found.schema) == "_c0 decimal(38,0), _c1 string, _c2 double, _c3 double, _c4 double"
+    assert to_ddl(found.schema) == "_c0 decimal(38,0), _c1 string, _c2 double, _c3 decimal(22,2), _c4 double"
     assert found.notes == [
         "column `_c0` has whole numbers beyond bigint: decimal(38,0) has room for 38 digits",
         "column `_c1` has numbers of more than 38 digits: string keeps them",
         "column `_c2` has one digit after the point: decimal(18,1) keeps amounts exact",
-        "column `_c3` has up to 2 digits after the point: decimal(22,2) keeps amounts exact",
+        "column `_c3` has numbers that double would change: decimal(22,2) keeps them exact",
         "column `_c4` has fractions: double",
     ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "ddl"),
+    [
+        (["9007199254740993", "1.5"], "decimal(18,1)"),
+        (["9007199254740992", "1.5"], "double"),
+        (["0.1234567890123456789"], "decimal(19,19)"),
+        (["12345678901234567.80"], "decimal(19,2)"),
+        (["12345678901234567.8" + "0" * 40], "decimal(18,1)"),
+        (["1." + "0" * 500, "0e999999999", "0.1"], "double"),
+        (["1e30", "0.25"], "double"),
+        (["12345678901234567890e-3"], "decimal(19,2)"),
+        (["9007199254740993", "1e25"], "decimal(26,0)"),
+        (["9007199254740993", "1e38"], "string"),
+        (["1e400"], "string"),
+        (["1E-400"], "string"),
+        (["1e" + "9" * 5000], "string"),
+        (["1.5", "NaN"], "double"),
+        (["9007199254740993", "NaN"], "string"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_numbers_have_a_type_that_keeps_them_exactly(tmp_path: Path, texts: list[str], ddl: str, kind: str) -> None:
+    lines = texts if kind == "csv" else [f'{{"_c0":{text}}}' for text in texts]
+    path = file(tmp_path, f"a.{kind}", "".join(f"{line}\n" for line in lines))
+    assert ddl_of(path) == f"_c0 {ddl}"
+    source = Files(path, format=kind, schema=f"_c0 {ddl}", mode="PERMISSIVE")  # type: ignore[arg-type]
+    assert rejects(blocks(source)) == []
+
+
+def test_why_numbers_are_strings_is_noted(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "1e400,9007199254740993\n1,NaN\n")
+    assert notes_of(path) == [
+        "column `_c0` has numbers of more than 38 digits: string keeps them",
+        "column `_c1` has NaN or infinity, and numbers that double would change: string keeps both",
+    ]
+    path = file(tmp_path, "a.json", '{"a":9007199254740993}\n{"a":NaN}\n')
+    assert notes_of(path) == ["column `a` has NaN or infinity, and numbers that double would change: string keeps both"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "ddl"),
+    [
+        ([pa.decimal128(5, 2), pa.decimal128(10, 4)], "decimal(10,4)"),
+        ([pa.decimal128(20, 2), pa.decimal128(10, 8)], "decimal(26,8)"),
+        ([pa.decimal128(5, 2), pa.int32()], "decimal(12,2)"),
+        ([pa.int64(), pa.int8(), pa.decimal128(5, 5)], "decimal(24,5)"),
+        ([pa.uint64(), pa.int8()], "decimal(20,0)"),
+        ([pa.decimal128(38, 2), pa.decimal128(38, 4)], None),
+        ([pa.decimal128(5, 2), pa.float64()], None),
+    ],
+)
+def test_decimals_of_several_files_are_widened(tmp_path: Path, kinds: list[pa.DataType], ddl: str | None) -> None:
+    files = [tmp_path / f"{number}.parquet" for number in range(len(kinds))]
+    for path, kind in zip(files, kinds, strict=True):
+        pq.write_table(
+            pa.table({"k": ["x"], "v": pa.array([Decimal(0) if pa.types.is_decimal(kind) else 0], kind)}), path
+        )
+    found = infer([str(path) for path in files], None, {})
+    assert to_ddl(found.schema) == ("k string" if ddl is None else f"k string, v {ddl}")
+    assert len(values(blocks(Files(tmp_path, schema=found.schema)))) == len(kinds)
 
 
 def test_records_that_are_rejects_are_counted(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,40 @@ def test_every_record_of_random_csv_fits_the_schema_that_was_found(tmp_path: Pat
     found = infer(sorted(map(str, tmp_path.iterdir())), None, options)
     if found.schema.names:
         assert read_again(tmp_path, found, "csv", options) == [], found.notes
+
+
+def number(random: random.Random) -> str:
+    """Return the text of a number, often with about as many digits as a double or a decimal keeps."""
+    digits = random.choice([1, 3, 15, 16, 17, 18, 19, 30, 38, 39, 400])
+    whole = str(random.randrange(10 ** random.randint(0, digits)))
+    text = random.choice(["", "-"]) + whole
+    if random.random() < 0.6:
+        text += "." + "".join(random.choices("0123456789", k=max(1, digits - len(whole)))) + random.choice(["", "000"])
+    if random.random() < 0.3:
+        power = random.choice([0, 1, 5, 20, 290, 308, 324, 400, 10**9])
+        text += f"{random.choice('eE')}{random.choice(['', '+', '-'])}{power}"
+    return text
+
+
+def exact(value: Any) -> Decimal:
+    return Decimal(repr(value) if isinstance(value, float) else value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_type_that_was_found_keeps_every_number_exactly(tmp_path: Path, seed: int, kind: str) -> None:
+    chance = random.Random(seed)
+    likely = chance.choice(["NaN", "Infinity", "0.1", "9007199254740993", "0e999999"])
+    texts = [chance.choice([number(chance), likely]) for _ in range(chance.randint(1, 4))]
+    lines = [text if kind == "csv" else f'{{"_c0":{text}}}' for text in texts]
+    path = file(tmp_path, f"a.{kind}", "".join(f"{line}\n" for line in lines))
+    found = infer([str(path)], None, {})
+    read = values(blocks(Files(tmp_path, format=kind, schema=found.schema)))  # type: ignore[arg-type]
+    assert [str(exact(value)) for (value,) in read if not exact(value).is_finite()] == [
+        text for text in texts if not Decimal(text).is_finite()
+    ]
+    finite = [(exact(value), text) for (value,), text in zip(read, texts, strict=True) if Decimal(text).is_finite()]
+    assert all(value == Decimal(text) for value, text in finite), (found.schema, found.notes, finite)
 
 
 def test_a_number_that_no_integer_or_decimal_holds_keeps_its_text(tmp_path: Path) -> None:

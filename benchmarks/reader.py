@@ -137,8 +137,11 @@ def child(reader: str, file: str) -> None:
     """Read a file on one processor, once to warm up what is loaded late, and print the seconds and the rows."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     read = READERS[reader]
-    small = Path(file).with_name(f"small-{os.getpid()}{Path(file).suffix}")
-    if small.suffix == ".parquet":
+    folder = Path(tempfile.mkdtemp(prefix="tidemill-bench-"))
+    small = folder / Path(file).name
+    if Path(file).stem == "line":
+        small.write_text("v\n")
+    elif small.suffix == ".parquet":
         with pq.ParquetFile(file) as whole:
             pq.write_table(whole.read_row_group(0).slice(0, 100), small)
     else:
@@ -146,6 +149,7 @@ def child(reader: str, file: str) -> None:
             small.write_bytes(b"".join(whole.readline() for _ in range(100)))
     read(small)
     small.unlink()
+    folder.rmdir()
     begun = time.perf_counter()
     rows = read(Path(file))
     print(json.dumps([time.perf_counter() - begun, rows]))
@@ -162,10 +166,12 @@ def batches_of(path: Path) -> Iterator[pa.RecordBatch]:
     from tidemill.sources.files import Files
 
     kind = path.suffix[1:]
-    options = {"header": True} if kind == "csv" and path.stem != "line" else {}
-    source = Files(str(path), format=kind, schema="line string" if path.stem == "line" else SCHEMA, **options)
     if path.stem == "line":
         source = Files(str(path), format="csv", schema="line string", mode="PERMISSIVE")
+    elif kind == "csv":
+        source = Files(str(path), format="csv", schema=SCHEMA, header=True)
+    else:
+        source = Files(str(path), format=kind, schema=SCHEMA)
     for split in source.splits(source.discover("source")):
         for block in source.read(split, BLOCK_ROWS, ReadContext()):
             yield block.rows

@@ -12,7 +12,9 @@ from ..errors import InvalidInput
 
 
 def check_glob(pattern: str) -> None:
-    """Raise `InvalidInput` if a glob is not valid; the message says what is not closed."""
+    """Raise `InvalidInput` if a glob is not valid, or names folders; the message says what is not closed."""
+    if "/" in pattern:
+        raise InvalidInput("a glob matches names of files, which have no `/`", hint="give the folder as the path")
     _regex(pattern)
 
 

@@ -120,7 +120,7 @@ def test_columns_of_folders_are_asked_for_by_name_too(tmp_path: Path) -> None:
 
 def test_a_file_that_lacks_an_unread_column_is_refused(tmp_path: Path) -> None:
     write(tmp_path, drop=("note",))
-    with pytest.raises(InvalidInput, match="column `note` is missing"):
+    with pytest.raises(InvalidInput, match="the file lacks `note`; found `k`"):
         blocks(source(tmp_path), context=ReadContext(columns=frozenset({"v"})))
 
 

@@ -434,6 +434,7 @@ def test_a_source_can_be_pickled(tmp_path: Path) -> None:
         ({"pathGlobFilter": "[]"}, "option `pathGlobFilter` is '[]': the `[` at character 1 is not closed"),
         ({"pathGlobFilter": "{a,{b}"}, "the `{` at character 1 is not closed\nhint: close it, or write `\\{` for the"),
         ({"pathGlobFilter": "a\\"}, "the backslash at the end escapes nothing"),
+        ({"pathGlobFilter": "sub/*.csv"}, "a glob matches names of files, which have no `/`\nhint: give the folder as"),
         ({"pathGlobFilter": "[z-a]"}, "the range `z-a` is reversed\nhint: write `a-z`"),
         ({"schema": "a int, _row int"}, "schema of tm.Files: the column name `_row` is reserved"),
         ({"schema": "a array<int>"}, "column `a` is array<int>, which CSV cannot hold"),

@@ -1,18 +1,23 @@
-"""Seeds for `make fuzz`: the golden segments, and one file of the cache on disk.
+"""Seeds for `make fuzz`: the golden segments, one file of the cache on disk, and the files of tests/reading.
 
 Each segment is written again without compression, with plain pages and with dictionaries, so that changed bytes reach
-the decoder. `python fuzz/seeds.py FOLDER` writes to `FOLDER/segment` and `FOLDER/cache`.
+the decoder. `python fuzz/seeds.py FOLDER` writes to a folder for each target in `FOLDER`.
 """
 
 from __future__ import annotations
 
 import io
 import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.reading.inputs import CSV_FILES, JSON_FILES
+from tests.reading.make_parquet import ARCHIVE
 from tidemill._native import MapSchema, StateMap
 
 GOLDEN = Path(__file__).parents[1] / "tests/golden"
@@ -58,9 +63,16 @@ def write_cached(path: Path) -> None:
 
 def main(folder: Path) -> None:
     """Write all seeds."""
-    for name in ("segment", "cache"):
+    for name in ("segment", "cache", "csv", "json", "parquet"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     write_cached(folder / "cache/run")
+    for target, inputs in (("csv", CSV_FILES), ("json", JSON_FILES)):
+        for name, given in inputs.items():
+            for options in (b"\0", b"\1"):  # the first byte decides the options
+                (folder / target / f"{name}-{options[0]}").write_bytes(options + given.data.encode())
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        for name in archive.namelist():
+            (folder / "parquet" / name).write_bytes(archive.read(name))
     for path in sorted(path for name in FOLDERS for path in (GOLDEN / name).glob("*.parquet")):
         data, name = path.read_bytes(), f"{path.parent.name}-{path.name}"
         (folder / "segment" / name).write_bytes(data)

@@ -22,10 +22,22 @@ fn schema() -> Schema {
 }
 
 fn read(data: &[u8], flags: u8, buffer_bytes: usize) -> Result<Vec<String>, String> {
+    let has = |flag: u8| flags & flag != 0;
+    let default = Dialect::default();
+    let dialect = Dialect {
+        separator: if has(2) { b"||".to_vec() } else { default.separator.clone() },
+        escape: if has(4) { default.quote } else { default.escape },
+        escape_escape: if has(4) { None } else { default.escape_escape },
+        comment: has(8).then_some(b'#'),
+        trim_leading: has(16),
+        trim_trailing: has(16),
+        line_end: has(32).then(|| b"\r\n".to_vec()),
+        ..default
+    };
     let options = CsvOptions {
-        dialect: Dialect::default(),
-        matching: if flags & 1 == 0 { Matching::NoHeader } else { Matching::Name(ByName::lenient(Missing::Null)) },
-        form: Form { charset: Charset::Utf8, format: "CSV", is_text: false, buffer_bytes },
+        dialect,
+        matching: if has(1) { Matching::NoHeader } else { Matching::Name(ByName::lenient(Missing::Null)) },
+        form: Form { charset: if has(64) { Charset::Utf16 } else { Charset::Utf8 }, format: "CSV", is_text: false, buffer_bytes },
         limits: Limits { block_rows: 7, block_bytes: 100, record_bytes: 1 << 20 },
         times: Times::iso(Zone::utc()),
     };

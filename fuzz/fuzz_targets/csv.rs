@@ -37,7 +37,12 @@ fn read(data: &[u8], flags: u8, buffer_bytes: usize) -> Result<Vec<String>, Stri
     let options = CsvOptions {
         dialect,
         matching: if has(1) { Matching::NoHeader } else { Matching::Name(ByName::lenient(Missing::Null)) },
-        form: Form { charset: if has(64) { Charset::Utf16 } else { Charset::Utf8 }, format: "CSV", is_text: false, buffer_bytes },
+        form: Form {
+            charset: if has(64) { Charset::Utf16 } else { Charset::Utf8 },
+            format: "CSV",
+            is_text: false,
+            buffer_bytes,
+        },
         limits: Limits { block_rows: 7, block_bytes: 100, record_bytes: 1 << 20 },
         times: Times::iso(Zone::utc()),
     };

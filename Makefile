@@ -76,7 +76,7 @@ fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache, 
 	@mkdir -p build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) build/fuzz/found
 	cargo +nightly fuzz run --fuzz-dir fuzz --target-dir build/fuzz/target $(FUZZ) \
 		build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) -- -artifact_prefix=build/fuzz/found/ \
-		-malloc_limit_mb=96 -rss_limit_mb=1024 -max_len=16384 -timeout=10 $(or $(ARGS),-max_total_time=600)
+		-malloc_limit_mb=160 -rss_limit_mb=1024 -max_len=16384 -timeout=10 $(or $(ARGS),-max_total_time=600)
 
 chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SECONDS (600); TIDEMILL_SEED repeats, TIDEMILL_MINIO adds MinIO
 	@$(PYTHON_BIN)/python -m tests.crash.chaos

@@ -1,4 +1,5 @@
-//! Shared by the fuzz targets: which panics count, the schema that a file claims, and the invariants of an opened run.
+//! Shared by the fuzz targets: which panics count, the schema that a file claims, the invariants of an opened run, and
+//! the comparison of two reads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -102,4 +103,16 @@ pub fn check(run: &SortedRun) {
     );
     let found = map.get(&keys.expect("its keys")).expect("look-ups").found;
     assert_eq!(found.iter().filter(|&&found| found).count(), map.len());
+}
+
+/// Checks that the blocks of a file, or the error, are the same for two sizes of buffer.
+///
+/// Of two errors of a file, that which is met first counts: damage is met when more is read.
+pub fn check_same(small: &Result<Vec<String>, String>, large: &Result<Vec<String>, String>) {
+    let is_damaged = |found: &Result<Vec<String>, String>| found.as_ref().is_err_and(|why| why.contains("is damaged"));
+    if is_damaged(small) || is_damaged(large) {
+        assert!(small.is_err() && large.is_err(), "{small:?} {large:?}");
+    } else {
+        assert_eq!(small, large);
+    }
 }

@@ -32,8 +32,8 @@ SETTINGS = {
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
     "PYTHONPATH": PYTHONPATH,
 }
-BOUND_S = 600
-"""After so long all servers are stopped, and what still waits for them fails: ten minutes at most, in all."""
+BOUND_S = 1200
+"""After so long all servers are stopped, and what still waits for them fails: twenty minutes at most, in all."""
 
 
 def killed_task_leaves_no_process(world: World) -> None:

@@ -259,7 +259,7 @@ def missing() -> str | None:
     return None if postgres.is_installed() else postgres.MISSING
 
 
-def wait_until(done: Callable[[], object], what: str, seconds: float = 120) -> None:
+def wait_until(done: Callable[[], object], what: str, seconds: float = 600) -> None:
     """Poll until `done()` holds. The bound only ends a test that hangs: it is no claim about time."""
     give_up = time.monotonic() + seconds
     while not done():

@@ -64,15 +64,13 @@ impl ByName {
         if lacks.len() == places.len() && !places.is_empty() {
             return Err(is_another(names, schema, what));
         }
-        if self.missing == Missing::Fail && !lacks.is_empty() {
-            let hint = match needs.first() {
-                Some(name) => must_have_values(name),
-                None => "if older files lack the column, read it as null with missingColumns=\"null\"".into(),
-            };
-            return Err(lacking(names, &lacks, what).with_hint(hint));
-        }
-        if let Some(name) = needs.first() {
-            return Err(lacking(names, &needs, what).with_hint(must_have_values(name)));
+        let refused = if self.missing == Missing::Fail { &lacks } else { &needs };
+        if !refused.is_empty() {
+            let hint = needs.first().map_or_else(
+                || "if older files lack the column, read it as null with missingColumns=\"null\"".into(),
+                |name| must_have_values(name),
+            );
+            return Err(lacking(names, refused, what).with_hint(hint));
         }
         if self.extra == Extra::Fail {
             self.refuse_more(names, &places, what)?;

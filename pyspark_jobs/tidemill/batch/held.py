@@ -1,7 +1,7 @@
 """Rows of small splits that wait until there are enough of them for a chunk, so that a small file costs little.
 
-INVARIANT: rows that are sent together were prepared one after the other, from splits that follow each other in
-the plan. So the order of an operator's rows is the same as if each split had a chunk of its own.
+INVARIANT: rows that are sent together were prepared one after the other, from splits that follow each other in the
+plan. So the order of an operator's rows is the same as if each split had a chunk of its own.
 """
 
 from __future__ import annotations

@@ -311,6 +311,11 @@ class Operator:
         """
     def rest(self) -> pa.RecordBatch | None:
         """Return the rows that `prepare` held back, or None. Called at the end of a split."""
+    def prepare_splits(self, rows: pa.RecordBatch, counts: Sequence[int], pass_: Pass) -> pa.RecordBatch:
+        """Return what `prepare` and `rest` return for several splits, one after the other. No row may be late.
+
+        `counts` says how many of the rows each split has.
+        """
     def open(self, maps: Sequence[StateMap]) -> None:
         """Take forks of the maps, in the order of `map_schemas()`. The given maps never change."""
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:
@@ -806,6 +811,13 @@ class TextFiles:
 
     def open(self, file: Any) -> TextReader:
         """Open a file: a path, bytes, or an object with `read(n)`. Raises `Unreadable` for a file of another format."""
+
+    def read_small(self, files: list[bytes], most_bytes: int) -> tuple[pa.RecordBatch, list[int]] | None:
+        """Return the rows of the first of some small files, and how many rows each of these has.
+
+        It ends before a file that is not one block of good rows, and once the rows have `most_bytes`. None if the first
+        file is not one block of good rows.
+        """
 
 def csv_files(schema: pa.Schema, format: Any, limits: Any, time_zone: str) -> TextFiles:
     """Return what opens CSV files: `format` is a `CsvFormat`, `limits` are `TextLimits`."""

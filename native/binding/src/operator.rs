@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arrow_array::{BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
+use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -181,6 +182,23 @@ impl PyOperator {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn prepare_splits<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        counts: Vec<usize>,
+        pass_: &PyPass,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let rows = batch_in(rows)?;
+        if counts.iter().sum::<usize>() != rows.num_rows() {
+            return Err(invalid(py, &format!("the splits have {} rows", rows.num_rows())));
+        }
+        let prepared =
+            py.detach(|| prepare_each(&mut *self.task()?.operator, &rows, &counts, &pass_.pass)).raise(py)?;
+        batch_out(py, &prepared)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
     fn open(&self, py: Python<'_>, maps: Vec<PyRef<'_, PyStateMap>>) -> PyResult<()> {
         let maps = maps.iter().map(|map| map.fork(py)).collect();
         self.task().raise(py)?.open(maps).raise(py)
@@ -298,4 +316,20 @@ fn by_chunk(chunks: &[RecordBatch], quarantined: Vec<Quarantined>) -> Result<Vec
         Ok(ChunkQuarantine { chunk, rows: take_record_batch(&chunks[chunk as usize], &picks)?, reasons })
     });
     grouped.collect()
+}
+
+/// Prepare the rows of splits one after the other, none of which is late, and return what all of them send.
+fn prepare_each(operator: &mut dyn Operator, rows: &RecordBatch, counts: &[usize], pass: &Pass) -> Result<RecordBatch> {
+    let (mut parts, mut start) = (Vec::with_capacity(counts.len()), 0);
+    for count in counts {
+        let prepared = operator.prepare(&rows.slice(start, *count), pass, Combine::Split)?;
+        if prepared.late.is_some_and(|late| late.count_set_bits() > 0) {
+            return Err(Error::InternalError("a row of several splits that were prepared together is late".into()));
+        }
+        parts.push(prepared.rows);
+        parts.extend(operator.rest()?);
+        start += count;
+    }
+    let schema = operator.signature().prepared.clone();
+    Ok(concat_batches(&schema, &parts)?)
 }

@@ -6,6 +6,7 @@ taken them already. INVARIANT: blocks depend only on the plan and the bytes that
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from ..pipeline import flow
 from ..pipeline.job import Job, Output, Placed
 from ..protocol.records import Requeued, Split
-from ..sources.contract import ROW, Block, ReadContext
+from ..sources.contract import ROW, Block, ReadContext, SmallFiles
 from ..sources.requeued import read_requeued
 
 if TYPE_CHECKING:
@@ -46,36 +47,96 @@ def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Blo
     return read_requeued(batch.store(), source, split, batch.plan.block_rows, context)
 
 
-def read_splits(batch: Batch, numbers: Sequence[int]) -> Iterator[tuple[int, Iterable[Block]]]:
-    """Yield the number and the blocks of each split, in order. Small files of a remote store are fetched together."""
-    contexts = {name: read_context(batch, name) for name in batch.job.sources}
-    for group in _groups(batch.plan.splits, numbers):
-        splits = [batch.plan.splits[number] for number in group]
-        context = contexts[splits[0].source]
-        if len(group) > 1:
-            context = replace(context, early=batch.job.sources[splits[0].source].read_early_together(splits, context))
-        for split, number in zip(splits, group, strict=True):
-            yield number, read_split(batch, split, context)
+@dataclass(frozen=True)
+class Several:
+    """Small splits that were read together, by their numbers, which follow each other."""
+
+    numbers: Sequence[int]
+    files: SmallFiles
 
 
-def _groups(splits: Sequence[Split], numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the numbers in order, several small files of one source that follow each other as one group."""
+@dataclass(frozen=True)
+class Alone:
+    """A split by its number, and its blocks."""
+
+    number: int
+    blocks: Iterable[Block]
+
+
+class Splits:
+    """The splits of a task, read in order.
+
+    `together` are the sources whose small files may be read together. A source may be taken out of it at any time.
+    """
+
+    def __init__(self, batch: Batch, numbers: Sequence[int], together: set[str]) -> None:
+        self._batch, self._numbers, self.together = batch, numbers, together
+        self._contexts = {name: read_context(batch, name) for name in batch.job.sources}
+
+    def __iter__(self) -> Iterator[Alone | Several]:
+        """Yield every split once. Small files of a remote store are fetched together."""
+        for group in small_groups(self._batch.plan.splits, self._numbers):
+            splits = [self._batch.plan.splits[number] for number in group]
+            name = splits[0].source
+            context = self._contexts[name]
+            if len(group) > 1:
+                source = self._batch.job.sources[name]
+                context = replace(context, early=source.read_early_together(splits, context))
+            yield from self._several(group, context) if len(group) > 1 else self._each(group, context)
+
+    def alone(self, number: int) -> Alone:
+        """Return a split to be read alone, also one that was read before."""
+        return next(self._each([number], self._contexts[self._batch.plan.splits[number].source]))
+
+    def _each(self, numbers: Sequence[int], context: ReadContext) -> Iterator[Alone]:
+        for number in numbers:
+            yield Alone(number, read_split(self._batch, self._batch.plan.splits[number], context))
+
+    def _several(self, group: Sequence[int], context: ReadContext) -> Iterator[Alone | Several]:
+        splits, job = self._batch.plan.splits, self._batch.job
+        name = splits[group[0]].source
+        for run in _consecutive(group):
+            if len(run) == 1 or name not in self.together:
+                yield from self._each(run, context)
+                continue
+            at = 0
+            read = job.sources[name].read_small(
+                [splits[number] for number in run], self._batch.plan.block_rows, context
+            )
+            for files in read:
+                count = 1 if files is None else len(files.counts)
+                numbers = run[at : at + count]
+                at += count
+                if files is None or name not in self.together:
+                    yield from self._each(numbers, context)
+                else:
+                    yield Several(numbers, files)
+
+
+def _consecutive(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Yield runs of numbers that follow each other."""
+    for _, run in itertools.groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        yield [number for _, number in run]
+
+
+def small_groups(splits: Sequence[Split], numbers: Iterable[int], most: int = MOST_FILES) -> list[list[int]]:
+    """Return the numbers in order, small files of one source that follow each other as groups of at most `most`."""
+    groups: list[list[int]] = []
     group: list[int] = []
     size = 0
     for number in numbers:
         split = splits[number]
         is_small = split.size <= SMALL_BYTES and split.requeued is None and split.row_groups is None
-        fits = group and splits[group[0]].source == split.source and len(group) < MOST_FILES
+        fits = group and splits[group[0]].source == split.source and len(group) < min(most, MOST_FILES)
         if group and not (is_small and fits and size + split.size <= MOST_BYTES):
-            yield group
+            groups.append(group)
             group, size = [], 0
         if is_small:
             group.append(number)
             size += split.size
         else:
-            yield [number]
-    if group:
-        yield group
+            groups.append([number])
+    return [*groups, group] if group else groups
 
 
 def read_rows(batch: Batch, split: Split, numbers: set[int]) -> list[pa.RecordBatch]:

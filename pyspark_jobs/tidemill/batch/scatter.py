@@ -15,10 +15,11 @@ from ..pipeline import flow
 from ..protocol.records import Split
 from ..sources.contract import Block
 from .batch import Batch
-from .input import only, read_splits
+from .input import Alone, Several, Splits, only
 from .memory import PeakMemory
 from .ranges import range_of
 from .sender import Origin, Outgoing, Sender
+from .together import is_plain, send_together
 from .wire import Observed
 from .work import Item
 
@@ -27,11 +28,27 @@ def run(batch: Batch, task: int) -> Iterator[Item]:
     """Yield the chunks of every split of scatter task `task`, then its headers."""
     sender = Sender(batch, task, Observed(), combine=True)
     with PeakMemory() as memory:
-        for number, blocks in read_splits(batch, batch.assignment[task]):
-            yield from _send_split(sender, number, blocks)
+        splits = Splits(
+            batch, batch.assignment[task], {name for name in batch.job.sources if is_plain(batch.job, name)}
+        )
+        for found in splits:
+            yield from _send(sender, splits, found)
         yield from sender.release()
         sender.observed.peak_memory_bytes = memory.look()
         yield from sender.headers()
+
+
+def _send(sender: Sender, splits: Splits, found: Alone | Several) -> Iterator[Item]:
+    if isinstance(found, Alone):
+        yield from _send_split(sender, found.number, found.blocks)
+        return
+    sent = send_together(sender, found)
+    if sent is not None:
+        yield from sent
+        return
+    splits.together.discard(sender.batch.plan.splits[found.numbers[0]].source)
+    for number in found.numbers:
+        yield from _send_split(sender, number, splits.alone(number).blocks)
 
 
 def split_hash(split: Split) -> int:

@@ -79,6 +79,12 @@ class Sender:
             return quarantines(operator)
         return bool(operator.functions) and ROW in rows.schema.names
 
+    def prepare_splits(self, placed: Placed, rows: pa.RecordBatch, counts: Sequence[int]) -> pa.RecordBatch:
+        """Return what the operator makes of the rows of several splits, none of which is late."""
+        handle, data_pass = self._handle(placed)
+        made: pa.RecordBatch = handle.prepare_splits(flow.read_columns(rows, placed.operator), counts, data_pass)
+        return made
+
     def rest(self, placed: Placed) -> pa.RecordBatch | None:
         """Return the rows that the operator buffered for combining, or None."""
         return self._handle(placed)[0].rest()
@@ -91,7 +97,7 @@ class Sender:
     def send(self, placed: Placed, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
         """Send prepared rows, or let few rows of a split wait for those of the next splits."""
         name = placed.operator.name
-        is_small = self.combine and rows.nbytes < SMALL_BYTES and _is_anonymous(placed.operator)
+        is_small = self.combine and rows.nbytes < SMALL_BYTES and is_anonymous(placed.operator)
         _, held = self._held.get(name, (placed, None))
         if held is not None and not (is_small and held.takes(head, rows)):
             yield from self.release(name)
@@ -134,7 +140,7 @@ class Sender:
         return self._handles[name]
 
 
-def _is_anonymous(operator: BoundOperator) -> bool:
+def is_anonymous(operator: BoundOperator) -> bool:
     """Whether no error names the split of a row: only functions of users fail on rows that were sent."""
     return not operator.functions and not quarantines(operator)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..batch.batch import Batch
+from ..batch.input import small_groups
 from ..batch.work import Engine
 from ..pipeline.job import Job
 from ..protocol.records import Commit, Plan
@@ -101,14 +102,17 @@ def _rows_of(plan: Plan, head: Commit | None) -> int:
 def assigned(batch: Batch, scatter_tasks: int) -> Batch:
     """Return the batch with its splits dealt to `scatter_tasks` tasks at most.
 
-    The largest are dealt first, each to the task with the fewest bytes.
+    The largest are dealt first, each to the task with the fewest bytes. Small ones that follow each other are dealt
+    together, because a task reads and sends them together.
     """
     splits = batch.plan.splits
     count = min(scatter_tasks, len(splits))
     dealt: list[list[int]] = [[] for _ in range(count)]
     loads = [0] * count
-    for number in sorted(range(len(splits)), key=lambda n: -splits[n].size):
+    units = small_groups(splits, range(len(splits)), most=max(1, len(splits) // (4 * max(1, count))))
+    sizes = [sum(splits[number].size for number in unit) for unit in units]
+    for place in sorted(range(len(units)), key=lambda place: -sizes[place]):
         task = loads.index(min(loads))
-        dealt[task].append(number)
-        loads[task] += splits[number].size
+        dealt[task] += units[place]
+        loads[task] += sizes[place]
     return dataclasses.replace(batch, assignment=tuple(tuple(sorted(numbers)) for numbers in dealt))

@@ -66,6 +66,20 @@ class Handle(Protocol):
         """
         return None
 
+    def prepare_splits(self, rows: pa.RecordBatch, counts: Sequence[int], pass_: Any) -> pa.RecordBatch:
+        """Return what `prepare` and `rest` return for several splits, one after the other. No row is late.
+
+        `counts` says how many of the rows each split has. Operators may inherit this default.
+        """
+        parts: list[pa.RecordBatch] = []
+        start = 0
+        for count in counts:
+            parts.append(self.prepare(rows.slice(start, count), pass_).rows)
+            rest = self.rest()
+            parts += [] if rest is None else [rest]
+            start += count
+        return pa.concat_batches(parts)
+
     def open(self, maps: Sequence[Any]) -> None:
         """Take the state maps of one key range, in the order of `BoundOperator.maps`."""
 

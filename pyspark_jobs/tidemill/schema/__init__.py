@@ -19,7 +19,16 @@ from .cells import array_of, cell_array, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .differs import as_bits, differs
 from .duckdb_types import literal, quoted, to_duckdb
-from .plain import binary_array, empty_table, int64_array, int64_scalar, one_array, records_batch, string_array
+from .plain import (
+    binary_array,
+    empty_batch,
+    empty_table,
+    int64_array,
+    int64_scalar,
+    one_array,
+    records_batch,
+    string_array,
+)
 from .python import from_dataclass
 from .spark import from_spark, spark_json
 from .types import TIMESTAMP, TIMESTAMP_NTZ, check_depth, check_names, has_within, listed, normalise
@@ -39,6 +48,7 @@ __all__ = [
     "conform",
     "difference",
     "differs",
+    "empty_batch",
     "empty_table",
     "has_within",
     "int64_array",

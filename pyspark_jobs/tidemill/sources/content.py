@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from collections.abc import Iterator
 from typing import IO, Any
 
 from ..errors import StoreUnavailable, TidemillError
 from ..store import Entry, ObjectMissing, Store
+from ..store.walk import entry
 
 WHOLE_BYTES = 64 * 1024**2
 """An object of at most this size is fetched by one request."""
@@ -70,7 +72,7 @@ class StoreRanges:
 class Content:
     """The bytes of one file. The constructor fetches a small object of a remote store by one request.
 
-    `entry` is that of the object which was fetched, or None if nothing was.
+    `entry` is that of the object which was fetched or loaded, or None if nothing was.
     """
 
     def __init__(self, store: Store, name: str, size: int) -> None:
@@ -87,10 +89,12 @@ class Content:
         """Whether all bytes were read in one request, so that later changes of the object do not matter."""
 
     def load(self) -> bytes:
-        """Read all bytes, and keep them for whatever is read later. Of a file that has grown, one byte more is read."""
+        """Read all bytes, and keep them and their entry. Of a file that has grown, one byte more is read."""
         if self.data is None:
             with self.open() as file, self.reading():
                 self.data = file.read(self.size + 1)
+                if self._path is not None:
+                    self.entry = entry(self._name, os.fstat(file.fileno()))
         return self.data
 
     @property

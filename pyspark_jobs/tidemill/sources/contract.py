@@ -114,6 +114,17 @@ class Early:
     fingerprint: str | None
 
 
+@dataclass(frozen=True)
+class SmallFiles:
+    """Consecutive small splits that are whole files without rejects, read together."""
+
+    rows: pa.RecordBatch
+    """The rows of all files, hidden columns last, as they are in blocks."""
+    counts: Sequence[int]
+    """How many rows each file has."""
+    fingerprints: Sequence[str | None]
+
+
 EarlyFiles = Mapping[tuple[str, str], Early]
 """Files that were read already, by source and path. Each is a whole split, with the ETag and the size that it says."""
 
@@ -191,6 +202,11 @@ class Source(Protocol):
 
     def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
         """Read small files as wholes, several at once, for `ReadContext.early`. Empty if that saves no time."""
+
+    def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
+        """Yield the rows of small files that are whole splits, several at once, in order.
+
+        None: the next split must be read alone, because it is something other than one block of good rows."""
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end."""

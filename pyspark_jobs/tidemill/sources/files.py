@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -20,7 +21,7 @@ from .. import _native
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import ADDED
 from ..protocol.records import Split
-from ..schema import to_arrow, to_ddl, type_ddl
+from ..schema import empty_batch, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
 from .bad_file import bad_file, damaged_meanwhile, decoded_fully, refused
@@ -38,6 +39,7 @@ from .contract import (
     Intake,
     Misfit,
     ReadContext,
+    SmallFiles,
     SourceFile,
 )
 from .decode import Reading, blocks
@@ -49,7 +51,7 @@ from .listing import Selection, check_single, ordered, partition_values
 from .options import FORMATS, Flag, Format, Mode, known_options, read_options
 from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
 from .rejects import FAILFAST
-from .text import count_rows, opener, parse_texts, read_blocks
+from .text import count_rows, opener, parse_texts, read_blocks, read_small
 from .text_format import RECORD_BYTES, CsvFormat, TextFormat, TextLimits
 from .unreadable import Unreadable
 
@@ -293,6 +295,33 @@ class Files:
             return None  # the error comes again when a task reads the file
         return Early(content, fingerprint(content, self.format))
 
+    def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
+        """Yield the rows of small text files, those of a folder together; see `Source.read_small`.
+
+        What is wrong with a file is found when it is read alone.
+        """
+        store = self._folder(context)
+        for _, of_folder in itertools.groupby(splits, key=lambda split: split.path.rpartition("/")[0]):
+            found = list(of_folder)
+            columns = self._columns(store, found[0], context)
+            if self._text is None or context.metadata or columns.resolve(context.time_zone) is not None:
+                yield from [None] * len(found)
+                continue
+            limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
+            files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
+            loaded = [self._small(store, split, context) for split in found]
+            yield from read_small(loaded, files, columns)
+
+    def _small(self, store: Store, split: Split, context: ReadContext) -> tuple[bytes, str | None] | None:
+        """Return the bytes of a small file and its fingerprint, or None if it is not as planned."""
+        early = context.read_before(split)
+        try:
+            content = self._loaded(store, split, early)
+        except (ObjectMissing, TidemillError):
+            return None
+        assert content.data is not None
+        return content.data, fingerprint(content, self.format) if early is None else early.fingerprint
+
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows, with their rejects; see `Source.read`.
 
@@ -310,8 +339,12 @@ class Files:
             whole = None
             if _is_first(split):
                 whole = fingerprint(content, self.format) if early is None else early.fingerprint
+            has_blocks = False
             for block in self._blocks(store, split, content, block_rows, context):
                 yield block if block.number else dataclasses.replace(block, fingerprint=whole)
+                has_blocks = True
+            if not has_blocks and whole is not None:
+                yield Block(0, empty_batch(self._columns(store, split, context).schema), fingerprint=whole)
         except ObjectMissing as error:
             raise _missing_file(split, store) from error
         if not content.at_once and not is_small:
@@ -418,13 +451,16 @@ class Files:
         if misfit is not None:
             raise Unreadable(misfit)
         limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
-        written = self._text.beside(columns.elsewhere) if isinstance(self._text, CsvFormat) else self._text
-        files = opener(columns.in_file, written, limits, context.time_zone)
+        files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
         try:
             with content.reading():
                 yield from read_blocks(content.source, files, columns, split.source, split.path, self.mode)
         except _native.Unreadable as error:
             raise Unreadable(*error.args) from error
+
+    def _text_beside(self, columns: FileColumns) -> TextFormat:
+        assert self._text is not None
+        return self._text.beside(columns.elsewhere) if isinstance(self._text, CsvFormat) else self._text
 
     def _parquet(
         self, split: Split, content: Content, columns: FileColumns, misfit: str | None, time_zone: str

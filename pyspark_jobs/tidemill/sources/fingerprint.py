@@ -14,6 +14,8 @@ from .content import WHOLE_BYTES, Content
 
 END_BYTES = 64 * 1024
 """How much of each end of a large Parquet file is compared. The footer is at its end and describes all other bytes."""
+_ENDS = 4096
+"""How much of each end is hashed in addition to the checksum of all bytes."""
 
 
 def fingerprint(content: Content, format: str) -> str | None:
@@ -23,17 +25,26 @@ def fingerprint(content: Content, format: str) -> str | None:
     """
     if content.size == 0:
         return "empty"
+    if content.data is not None and content.size <= WHOLE_BYTES:
+        data = content.data
+        ends = hashlib.blake2b(data[:_ENDS], digest_size=8)
+        ends.update(data[max(0, content.size - _ENDS) :])
+        return _whole(content.size, zlib.crc32(data), ends.hexdigest())
     with content.open() as file:
         if content.size <= WHOLE_BYTES:
-            return f"crc32-{content.size}-{_checksum(file):08x}-{_ends(file, content.size, 4096)}"
+            return _whole(content.size, _checksum(file), _ends(file, content.size, _ENDS))
         return f"ends-{content.size}-{_ends(file, content.size, END_BYTES)}" if format == "parquet" else None
+
+
+def _whole(size: int, checksum: int, ends: str) -> str:
+    return f"crc32-{size}-{checksum:08x}-{ends}"
 
 
 def _checksum(file: object) -> int:
     try:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:  # type: ignore[attr-defined]
             return zlib.crc32(mapped)
-    except OSError:  # not a file on a disk: its bytes are in memory
+    except OSError:  # not a file on a disk
         return zlib.crc32(file.read())  # type: ignore[attr-defined]
 
 

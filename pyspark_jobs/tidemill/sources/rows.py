@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import array_of, checked, conform, to_ddl
 from ..store import open_store
-from .contract import SPLIT_BYTES, Block, Early, EarlyFiles, Intake, Misfit, ReadContext, SourceFile
+from .contract import SPLIT_BYTES, Block, Early, EarlyFiles, Intake, Misfit, ReadContext, SmallFiles, SourceFile
 from .files import Files
 
 GIVEN = "rows given to the tester"
@@ -118,6 +118,10 @@ class Rows:
         """Return no files: rows are in the memory or on the disk of this machine."""
         del splits, context
         return {}
+
+    def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
+        """Yield None for each split, because they are Parquet."""
+        return self._files.read_small(splits, block_rows, context)
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks; see `Files.read`."""

@@ -5,6 +5,7 @@ INVARIANT: every record is in exactly one row or one reject; a file that is not 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -13,12 +14,14 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InternalError
-from .contract import BLOCK_BYTES, Block, Misfit
+from .contract import BLOCK_BYTES, Block, Misfit, SmallFiles
 from .file_columns import FileColumns
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
 from .text_format import CsvFormat, TextFormat, TextLimits
 
 MOST_ROWS = 2**31 - 1
+SMALL_ROWS_BYTES = 4 * 1024**2
+"""How many bytes the rows of small files have that are read together, but for the last of them."""
 _ONE_TEXT = pa.schema([pa.field("text", pa.string())])
 
 
@@ -48,6 +51,23 @@ def read_blocks(
             number += 1
     except InternalError as error:
         raise InternalError(f"read file `{path}` of source `{source}`: {error.message}", hint=error.hint) from error
+
+
+def read_small(
+    loaded: Sequence[tuple[bytes, str | None] | None], files: _native.TextFiles, columns: FileColumns
+) -> Iterator[SmallFiles | None]:
+    """Yield the rows of files, several at once; see `Source.read_small`. Each file is its bytes and its fingerprint."""
+    at = 0
+    while at < len(loaded):
+        ahead = [one for one in itertools.takewhile(lambda one: one is not None, loaded[at:]) if one is not None]
+        found = files.read_small([data for data, _ in ahead], SMALL_ROWS_BYTES) if ahead else None
+        if found is None:
+            yield None
+            at += 1
+            continue
+        rows, counts = found
+        yield SmallFiles(columns.finish(rows), counts, [mark for _, mark in ahead[: len(counts)]])
+        at += len(counts)
 
 
 def count_rows(given: Any, format: TextFormat, limits: TextLimits, time_zone: str) -> int | None:

@@ -18,7 +18,7 @@ from tidemill.driver.tasks import assigned
 from tidemill.pipeline.job import compile_job
 from tidemill.protocol.records import Split
 from tidemill.settings import Settings
-from tidemill.sources.contract import ROW, Block, EarlyFiles, ReadContext
+from tidemill.sources.contract import ROW, Block, EarlyFiles, ReadContext, SmallFiles
 
 MINUTE_MS = 60_000
 
@@ -41,6 +41,9 @@ class Blocks:
 
     def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
         return {}
+
+    def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
+        yield from [None] * len(splits)
 
 
 def batch(

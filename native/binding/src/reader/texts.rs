@@ -1,18 +1,21 @@
 //! Readers of text formats, which yield blocks of rows with their rejects.
 
+use std::io::{Cursor, Read};
 use std::sync::Mutex;
 
+use arrow_array::RecordBatch;
 use arrow_schema::Schema;
+use arrow_select::concat::concat_batches;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use tidemill_reader::block::Block;
 use tidemill_reader::csv::{CsvOptions, CsvReader};
 use tidemill_reader::error::{Reject, Result};
 use tidemill_reader::json::{JsonOptions, JsonReader, Shape};
-use tidemill_reader::text::column::{Column, Texts};
+use tidemill_reader::text::column::{Column, Texts, internal};
 
-use super::input::{open, raised};
+use super::input::{Held, open, raised};
 use super::options::{CsvFormat, Formats, JsonFormat, TextLimits};
 use crate::arrow::{array_out, batch_out, schema_in};
 use crate::error::invalid;
@@ -86,13 +89,74 @@ impl PyTextFiles {
     fn open(&self, file: &Bound<'_, PyAny>) -> PyResult<PyTextReader> {
         let py = file.py();
         let input = open(file)?;
-        let format = self.format.lock().map_err(|_| PyRuntimeError::new_err("an earlier call failed"))?.clone();
-        let reader = py.detach(|| match format {
-            Format::Csv(options) => CsvReader::open(input, &self.schema, options).map(Reader::Csv),
-            Format::Json(options) => JsonReader::open(input, &self.schema, options).map(Reader::Json),
-        });
+        let format = self.format()?;
+        let reader = py.detach(move || format.open(input, &self.schema));
         Ok(PyTextReader { reader: Mutex::new(reader.map_err(|error| raised(py, error))?) })
     }
+
+    /// Return the rows of the first of some small files, and how many rows each of them has.
+    ///
+    /// It ends before a file that is not one block of good rows, or when the rows have `most_bytes`.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn read_small<'py>(
+        &self,
+        py: Python<'py>,
+        files: Vec<Bound<'py, PyBytes>>,
+        most_bytes: usize,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Vec<usize>)>> {
+        let format = self.format()?;
+        let inputs: Vec<Held> = files.iter().map(|file| Held(file.clone().unbind())).collect();
+        let (blocks, counts) = py.detach(move || small_files(&format, &self.schema, inputs, most_bytes));
+        let Some(first) = blocks.first() else { return Ok(None) };
+        let schema = first.schema();
+        let rows = concat_batches(&schema, &blocks).map_err(|error| raised(py, internal(error)))?;
+        Ok(Some((batch_out(py, &rows)?, counts)))
+    }
+}
+
+impl PyTextFiles {
+    fn format(&self) -> PyResult<Format> {
+        let format = self.format.lock().map_err(|_| PyRuntimeError::new_err("an earlier call failed"))?;
+        Ok(format.clone())
+    }
+}
+
+impl Format {
+    fn open(self, input: Box<dyn Read + Send>, schema: &Schema) -> Result<Reader> {
+        match self {
+            Self::Csv(options) => CsvReader::open(input, schema, options).map(Reader::Csv),
+            Self::Json(options) => JsonReader::open(input, schema, options).map(Reader::Json),
+        }
+    }
+}
+
+/// Read files until one is not a block of good rows. Why it is not is found when it is read alone.
+fn small_files(
+    format: &Format,
+    schema: &Schema,
+    files: Vec<Held>,
+    most_bytes: usize,
+) -> (Vec<RecordBatch>, Vec<usize>) {
+    let (mut blocks, mut counts, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for file in files {
+        let Ok(found) = only_block(format, schema, file) else { break };
+        let Some(rows) = found else { break };
+        bytes += rows.get_array_memory_size();
+        counts.push(rows.num_rows());
+        blocks.push(rows);
+        if bytes >= most_bytes {
+            break;
+        }
+    }
+    (blocks, counts)
+}
+
+/// Return the rows of a file that has one block, and no reject.
+fn only_block(format: &Format, schema: &Schema, file: Held) -> Result<Option<RecordBatch>> {
+    let mut reader = format.clone().open(Box::new(Cursor::new(file)), schema)?;
+    let Some(block) = reader.next_block()? else { return Ok(None) };
+    let is_only = block.rejects.is_empty() && reader.next_block()?.is_none();
+    Ok(is_only.then_some(block.rows))
 }
 
 /// Return what opens CSV files.

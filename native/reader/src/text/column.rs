@@ -178,8 +178,10 @@ fn taken(ends: &mut Vec<i32>, bytes: &mut Vec<u8>) -> (OffsetBuffer<i32>, Buffer
     (OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(std::mem::take(bytes)))
 }
 
+/// Return an error of Arrow as one of the reader.
 #[expect(clippy::needless_pass_by_value, reason = "it is an argument of `map_err`")]
-pub(crate) fn internal(error: arrow_schema::ArrowError) -> ReadError {
+#[must_use]
+pub fn internal(error: arrow_schema::ArrowError) -> ReadError {
     ReadError::Internal(format!("Arrow rejected an array that the reader built: {error}"))
 }
 

@@ -1,0 +1,95 @@
+"""Small splits whose rows are prepared and sent together, so that ten thousand small files cost little.
+
+INVARIANT: an operator is given the same rows of each split in the same order as if each split were sent alone. Splits
+of which something must be said one by one (a late row, a time in the future, a row for a sink) are sent alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from .. import _native
+from ..pipeline import flow
+from ..pipeline.job import Job, Output, Placed
+from . import wire
+from .input import Several
+from .sender import Sender, is_anonymous
+from .work import Item
+
+
+def is_plain(job: Job, source: str) -> bool:
+    """Whether rows of a source reach only operators without user functions, through watermarks and unions."""
+    waiting = [action.number for action in job.roots(source)]
+    while waiting:
+        node = waiting.pop()
+        if job.outputs_of(node):
+            return False
+        for action in job.children(node):
+            if action.step is not None:
+                return False
+            if action.operator is None:
+                waiting.append(action.number)
+            elif not is_anonymous(job.operators[action.operator].operator):
+                return False
+    return True
+
+
+def send_together(sender: Sender, several: Several) -> Iterator[Item] | None:
+    """Send the rows of small splits to the ranges of their keys. None: these splits must be sent alone."""
+    batch = sender.batch
+    split = batch.plan.splits[several.numbers[0]]
+    arrived = _Arrived(sender)
+    for action in batch.job.roots(split.source):
+        flow.run(batch.job, action.number, several.files.rows, arrived, f"`{split.path}`")
+    return None if arrived.need_places else _sent(sender, several, arrived)
+
+
+def _sent(sender: Sender, several: Several, arrived: _Arrived) -> Iterator[Item]:
+    observed, files, first = sender.observed, several.files, several.numbers[0]
+    for name, bounds in arrived.event_times:
+        wire.widen(observed.event_times, name, bounds)
+    for turn, (placed, rows) in enumerate(arrived.rows):
+        prepared = sender.prepare_splits(placed, rows, files.counts)
+        head = wire.ChunkHead(wire.ROWS, sender.task, placed.operator.name, (first, 0, turn), 0, first, 0)
+        if prepared.num_rows:
+            yield from sender.by_key(placed, head, prepared)
+    for number, count, mark in zip(several.numbers, files.counts, files.fingerprints, strict=True):
+        observed.splits[str(number)] = count
+        if mark is not None:
+            observed.fingerprints[str(number)] = mark
+
+
+class _Arrived:
+    """Receives the rows of several splits. A `flow.Receiver`. `need_places`: something must be said of single rows."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._batch = sender.batch
+        self.rows: list[tuple[Placed, pa.RecordBatch]] = []
+        self.event_times: list[tuple[str, tuple[int, int] | None]] = []
+        self.need_places = False
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Keep rows for an operator. By two branches they reach it in another order if each split is sent alone."""
+        self.need_places |= any(placed.node == other.node for other, _ in self.rows) or self._may_be_late(placed, rows)
+        self.rows.append((placed, rows))
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Refuse rows for a sink: they are sent by their split."""
+        del output, rows
+        self.need_places = True
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Note the event times. Rows after the batch time need their places."""
+        bounds = _native.time_bounds_ms(rows.column(column))
+        self.event_times.append((name, bounds))
+        self.need_places |= bounds is not None and bounds[1] > self._batch.plan.batch_time_ms
+        return rows
+
+    def _may_be_late(self, placed: Placed, rows: pa.RecordBatch) -> bool:
+        before, time = placed.least(self._batch.watermarks), placed.operator.input.event_time
+        if before is None or time is None:
+            return False
+        bounds = _native.time_bounds_ms(rows.column(time))
+        return bounds is not None and bounds[0] <= before

@@ -1,4 +1,4 @@
-"""Many small files read and sent together give what each of them gives alone: rows, state, counts, quarantine, ledger."""
+"""Many small files read and sent together give what each gives alone: rows, state, counts, quarantine, ledger."""
 
 from __future__ import annotations
 

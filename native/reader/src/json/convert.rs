@@ -110,11 +110,12 @@ impl Values<'_> {
 
     fn scalars(&self, kind: &DataType, places: Places<'_>, misfit: &mut Misfit<'_>) -> Scalars<'_> {
         let mut made = Scalars { data: self.data, side: Vec::new(), texts: Vec::with_capacity(places.at.len()) };
+        let usual = usual(kind);
         for (at, row) in places.at.iter().zip(places.rows) {
-            let text = if self.is_null(*at) {
-                Some(Text::Null)
-            } else {
-                self.scalar(self.tape[*at as usize], kind, &mut made.side)
+            let text = match self.tape.get(*at as usize).copied() {
+                Some(node) if Some(node.kind) == usual => Some(Text::Data(node.start, node.end)),
+                Some(node) if node.kind != Kind::Null => self.scalar(node, kind, &mut made.side),
+                _ => Some(Text::Null),
             };
             if text.is_none() {
                 misfit(*row as usize);
@@ -309,6 +310,17 @@ impl Values<'_> {
                 found
             })
         })
+    }
+}
+
+/// The kind of token that most values of a type are, if its text is read as it is.
+fn usual(kind: &DataType) -> Option<Kind> {
+    use DataType as T;
+    match kind {
+        T::Boolean => Some(Kind::True),
+        T::Utf8 | T::Date32 | T::Timestamp(_, _) => Some(Kind::Plain),
+        T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::Float32 | T::Float64 | T::Decimal128(_, _) => Some(Kind::Number),
+        _ => None,
     }
 }
 

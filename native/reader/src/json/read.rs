@@ -211,30 +211,38 @@ fn no_object() -> String {
 
 /// Find the value of each column in each record; the last of equal names counts.
 fn find(values: &Values<'_>, names: &HashMap<Vec<u8>, usize>, batch: &Batch, at: &mut [Vec<u32>], misfits: &mut [u32]) {
-    // Records of a file mostly have the same names in the same order, so that the place of a name in the record before
-    // is tried first.
-    let mut order: Vec<(u32, Option<usize>)> = Vec::new();
+    // Records of a file mostly have the same names in the same order, so that the name at this place of the record
+    // before is compared first.
+    let mut order: Vec<Option<(&[u8], Option<usize>)>> = Vec::new();
     let mut made = Vec::new();
-    let mut other = Vec::new();
     for (row, record) in batch.records.iter().enumerate() {
         if batch.tape[record.node as usize].kind != Kind::Object {
             misfits[row] = NO_OBJECT;
             continue;
         }
         for (number, (key, value)) in values.pairs(record.node).enumerate() {
-            let name = values.key(key, &mut made);
-            let known =
-                order.get(number).filter(|(before, _)| values.key(*before, &mut other) == name).map(|one| one.1);
-            let column = known.unwrap_or_else(|| names.get(name).copied());
-            if known.is_none() {
-                order.resize(order.len().max(number + 1), (key, column));
-                order[number] = (key, column);
-            }
+            let node = batch.tape[key as usize];
+            let written = node.text(values.data);
+            let column = match order.get(number) {
+                Some(Some((before, column))) if is_same(before, written) => *column,
+                _ if node.kind == Kind::Escaped => names.get(values.key(key, &mut made)).copied(),
+                _ => {
+                    let column = names.get(written).copied();
+                    order.resize(order.len().max(number + 1), None);
+                    order[number] = Some((written, column));
+                    column
+                }
+            };
             if let Some(column) = column {
                 at[column][row] = value;
             }
         }
     }
+}
+
+/// Whether two names are equal. They are short, so that a call of `memcmp` would cost more than to compare them here.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
 
 impl Part {

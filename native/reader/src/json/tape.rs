@@ -76,15 +76,19 @@ pub(super) enum Stop {
 
 type Parsed<T> = Result<T, Stop>;
 
-/// The token that must come next within a container.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Value,
-    ValueOrEnd,
-    Name,
-    NameOrEnd,
-    CommaOrEnd,
-}
+/// For each byte whether it is a character of a string, whatever its quotes are, that needs no look.
+const PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        plain[byte] = false;
+        byte += 1;
+    }
+    plain[b'"' as usize] = false;
+    plain[b'\'' as usize] = false;
+    plain[b'\\' as usize] = false;
+    plain
+};
 
 /// Parses one value.
 pub(super) struct Parser<'a> {
@@ -96,45 +100,54 @@ pub(super) struct Parser<'a> {
 impl Parser<'_> {
     /// Append the tokens of the value at `start` to `tape` and return where it ends. `is_last`: nothing follows `data`.
     pub(super) fn value(&self, start: usize, is_last: bool, tape: &mut Vec<Node>) -> Parsed<usize> {
-        let mut open: Vec<usize> = Vec::new();
-        let (mut at, mut next) = (start, Next::Value);
+        let (mut at, mut open) = (start, Open::default());
         loop {
             at = self.space(at)?;
-            let Some(byte) = self.data.get(at).copied() else { return Err(Stop::Ends) };
-            match (next, byte) {
-                (Next::ValueOrEnd, b']') | (Next::NameOrEnd, b'}') => at = close(tape, &mut open, at),
-                (Next::CommaOrEnd, b',') => {
-                    at += 1;
-                    next = if is_object(tape, &open) { Next::Name } else { Next::Value };
-                    continue;
+            let byte = self.byte(at)?;
+            if matches!(byte, b'{' | b'[') {
+                if open.depth >= self.max_depth {
+                    return Err(Stop::Invalid(at, "nested too deeply"));
                 }
-                (Next::CommaOrEnd, b'}' | b']') if is_object(tape, &open) == (byte == b'}') => {
-                    at = close(tape, &mut open, at);
-                }
-                (Next::CommaOrEnd, _) => return Err(Stop::Invalid(at, "expected a comma or the end")),
-                (Next::Name | Next::NameOrEnd, _) => {
-                    at = self.name(at, byte, tape)?;
-                    next = Next::Value;
-                    continue;
-                }
-                (_, b'{' | b'[') => {
-                    if open.len() >= self.max_depth {
-                        return Err(Stop::Invalid(at, "nested too deeply"));
+                open.begin(byte == b'{', at, tape);
+                at = self.space(at + 1)?;
+                let first = self.byte(at)?;
+                if first != open.end() {
+                    if open.is_object {
+                        at = self.name(at, first, tape)?;
                     }
-                    let kind = if byte == b'{' { Kind::Object } else { Kind::Array };
-                    open.push(tape.len());
-                    push(tape, kind, at, at);
-                    next = if byte == b'{' { Next::NameOrEnd } else { Next::ValueOrEnd };
-                    at += 1;
                     continue;
                 }
-                _ => at = self.scalar(at, byte, is_last, tape)?,
+                at += 1;
+                open.close(at, tape);
+            } else {
+                at = self.scalar(at, byte, is_last, tape)?;
             }
-            if open.is_empty() {
+            while open.depth > 0 {
+                at = self.space(at)?;
+                let byte = self.byte(at)?;
+                if byte == b',' {
+                    at += 1;
+                    if open.is_object {
+                        at = self.space(at)?;
+                        at = self.name(at, self.byte(at)?, tape)?;
+                    }
+                    break;
+                }
+                if byte != open.end() {
+                    return Err(Stop::Invalid(at, "expected a comma or the end"));
+                }
+                at += 1;
+                open.close(at, tape);
+            }
+            if open.depth == 0 {
                 return Ok(at);
             }
-            next = Next::CommaOrEnd;
         }
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> Parsed<u8> {
+        self.data.get(at).copied().ok_or(Stop::Ends)
     }
 
     /// Return the place of the next byte that is no white space and in no comment.
@@ -287,7 +300,7 @@ impl Parser<'_> {
         let (start, mut kind) = (at + 1, Kind::Plain);
         let mut at = start;
         loop {
-            while self.data.get(at).is_some_and(|byte| *byte >= b' ' && *byte != quote && *byte != b'\\') {
+            while self.data.get(at).is_some_and(|byte| PLAIN[usize::from(*byte)]) {
                 at += 1;
             }
             match self.data.get(at) {
@@ -297,6 +310,7 @@ impl Parser<'_> {
                     kind = Kind::Escaped;
                     at += self.escape(at)?;
                 }
+                Some(b'"' | b'\'') => at += 1,
                 Some(_) if self.allow.unquoted_control => at += 1,
                 Some(_) => return Err(Stop::Invalid(at, "a control character in a string")),
             }
@@ -329,23 +343,44 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-' | b'@' | b'#' | b'*') || byte >= 0x80
 }
 
-fn is_object(tape: &[Node], open: &[usize]) -> bool {
-    open.last().is_some_and(|last| tape[*last].kind == Kind::Object)
+/// The containers that are open. Until a container is closed, its `next` is the place of the one around it.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    innermost: u32,
+    is_object: bool,
+}
+
+impl Open {
+    #[expect(clippy::cast_possible_truncation, reason = "records and tapes of a batch are below 1 GiB")]
+    fn begin(&mut self, is_object: bool, at: usize, tape: &mut Vec<Node>) {
+        let around = std::mem::replace(&mut self.innermost, tape.len() as u32);
+        let kind = if is_object { Kind::Object } else { Kind::Array };
+        tape.push(Node { kind, start: at as u32, end: at as u32, next: around });
+        self.is_object = is_object;
+        self.depth += 1;
+    }
+
+    /// The byte that closes the innermost container.
+    fn end(&self) -> u8 {
+        if self.is_object { b'}' } else { b']' }
+    }
+
+    /// Close the innermost container, which ends before `at`.
+    #[expect(clippy::cast_possible_truncation, reason = "records and tapes of a batch are below 1 GiB")]
+    fn close(&mut self, at: usize, tape: &mut [Node]) {
+        let length = tape.len() as u32;
+        let closed = &mut tape[self.innermost as usize];
+        closed.end = at as u32;
+        let around = std::mem::replace(&mut closed.next, length);
+        self.depth -= 1;
+        self.innermost = around;
+        self.is_object = self.depth > 0 && tape[around as usize].kind == Kind::Object;
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "records and tapes of a batch are below 1 GiB")]
 fn push(tape: &mut Vec<Node>, kind: Kind, start: usize, end: usize) {
     let next = tape.len() as u32 + 1;
     tape.push(Node { kind, start: start as u32, end: end as u32, next });
-}
-
-/// Close the innermost container, whose last byte is at `at`.
-#[expect(clippy::cast_possible_truncation, reason = "records and tapes of a batch are below 1 GiB")]
-fn close(tape: &mut [Node], open: &mut Vec<usize>, at: usize) -> usize {
-    let length = tape.len() as u32;
-    if let Some(last) = open.pop() {
-        tape[last].end = at as u32 + 1;
-        tape[last].next = length;
-    }
-    at + 1
 }

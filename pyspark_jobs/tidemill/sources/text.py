@@ -60,7 +60,10 @@ def read_small(
     at = 0
     while at < len(loaded):
         ahead = [one for one in itertools.takewhile(lambda one: one is not None, loaded[at:]) if one is not None]
-        found = files.read_small([data for data, _ in ahead], SMALL_ROWS_BYTES) if ahead else None
+        try:
+            found = files.read_small([data for data, _ in ahead], SMALL_ROWS_BYTES) if ahead else None
+        except InternalError:  # one file is read after the other, so that the error names it
+            found = None
         if found is None:
             yield None
             at += 1

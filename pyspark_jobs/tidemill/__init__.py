@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .rows import Row
     from .sinks.files import Json, Parquet
     from .sources.files import Files
-    from .sources.inference import schema_of
+    from .inference.schema_of import schema_of
     from .sources.rows import Rows
     from .standalone.state_map import StateMap
     from .standalone.state_store import StateStore
@@ -97,7 +97,7 @@ _HOME = {
     "min_by": "operators.functions",
     "open": "repository",
     "read": "reader",
-    "schema_of": "sources.inference",
+    "schema_of": "inference.schema_of",
     "session_window": "operators.session_window",
     "stddev": "operators.functions",
     "submit_args": "submit",

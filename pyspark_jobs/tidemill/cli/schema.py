@@ -24,7 +24,7 @@ def schema(files: tuple[str, ...], format: str | None, header: bool, options: tu
     without values or numbers with leading zeros.
     """
     from ..schema import to_ddl
-    from ..sources.inference import infer
+    from ..inference.schema_of import infer
     from ..visible import is_visible, visible
 
     given: dict[str, Any] = {"header": True} if header else {}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import _native
 from ..schema import to_arrow
 from ..visible import visible
-from .text_format import Formats
+from ..sources.text_format import Formats
 
 JsonShape: TypeAlias = "tuple[list[str], list[str], list[str], list[tuple[str, JsonShape]], JsonShape | None]"
 """What values of JSON are; see `_native.JsonShapes.next_shape`."""

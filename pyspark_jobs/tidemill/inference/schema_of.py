@@ -19,10 +19,10 @@ from ..errors import InvalidInput
 from ..names import ADDED
 from ..schema import listed, to_arrow, type_ddl
 from ..visible import visible
-from .contract import BLOCK_BYTES, HIDDEN
-from .files import Files
-from .text_format import CsvFormat, JsonFormat, TextLimits
-from .values import MOST_DIGITS, NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
+from ..sources.contract import BLOCK_BYTES, HIDDEN
+from ..sources.files import Files
+from ..sources.text_format import CsvFormat, JsonFormat, TextLimits
+from .types import MOST_DIGITS, NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
 
 SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""

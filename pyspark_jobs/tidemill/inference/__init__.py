@@ -1,0 +1,1 @@
+"""Which schema fits some files: `schema_of` and `tidemill schema`."""

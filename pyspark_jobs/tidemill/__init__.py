@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         TidemillError,
     )
+    from .inference.schema_of import schema_of
     from .operators.functions import (
         approx_count_distinct,
         collect_set,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from .rows import Row
     from .sinks.files import Json, Parquet
     from .sources.files import Files
-    from .inference.schema_of import schema_of
     from .sources.rows import Rows
     from .standalone.state_map import StateMap
     from .standalone.state_store import StateStore

@@ -23,8 +23,8 @@ def schema(files: tuple[str, ...], format: str | None, header: bool, options: tu
     It fits the first 100,000 records of each file. Notes on stderr say what the files do not decide, such as columns
     without values or numbers with leading zeros.
     """
-    from ..schema import to_ddl
     from ..inference.schema_of import infer
+    from ..schema import to_ddl
     from ..visible import is_visible, visible
 
     given: dict[str, Any] = {"header": True} if header else {}

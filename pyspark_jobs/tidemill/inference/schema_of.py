@@ -18,10 +18,10 @@ from .. import _native
 from ..errors import InvalidInput
 from ..names import ADDED
 from ..schema import listed, to_arrow, type_ddl
-from ..visible import visible
 from ..sources.contract import BLOCK_BYTES, HIDDEN
 from ..sources.files import Files
 from ..sources.text_format import CsvFormat, JsonFormat, TextLimits
+from ..visible import visible
 from .types import MOST_DIGITS, NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
 
 SAMPLE_ROWS = 100_000

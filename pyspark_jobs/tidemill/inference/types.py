@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from .. import _native
 from ..schema import to_arrow
-from ..visible import visible
 from ..sources.text_format import Formats
+from ..visible import visible
 
 JsonShape: TypeAlias = "tuple[list[str], list[str], list[str], list[tuple[str, JsonShape]], JsonShape | None]"
 """What values of JSON are; see `_native.JsonShapes.next_shape`."""

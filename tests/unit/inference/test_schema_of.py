@@ -16,9 +16,9 @@ import tidemill as tm
 from tests.unit.sources.reading import blocks, file, rejects, values
 from tidemill.cli.main import main, tidemill
 from tidemill.cli.output import Output
+from tidemill.inference.schema_of import infer
 from tidemill.schema import to_ddl
 from tidemill.sources.files import Files
-from tidemill.inference.schema_of import infer
 
 CSV = """id,big,zip,amount,paid,day,at,flag,none,text
 1,3000000000,01234,1.50,1e3,2024-01-05,2024-01-05 10:00:00,true,,x

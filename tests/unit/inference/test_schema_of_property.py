@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.sources.reading import blocks, file, rejects, values
+from tidemill.inference.schema_of import infer
 from tidemill.schema import to_arrow, to_ddl
 from tidemill.sources.files import Files
-from tidemill.inference.schema_of import infer
 
 NUMBERS = ["0", "-1", "7", "007", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
            "1" * 30, "1" * 38, "9" * 39, "1.5", "-0.25", "1e3", "1E-400", "1e400", "12345678901234567.89",

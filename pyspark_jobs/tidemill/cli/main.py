@@ -59,8 +59,29 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _verbose(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    context.meta["verbose"] = asked  # before or after `--version`
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from .versions import lines
+
+        for line in lines(context.meta["verbose"]):
+            click.echo(line)
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="tidemill", message="tidemill %(version)s")
+@click.option("--version", is_flag=True, expose_value=False, callback=_version, help="Show the version and exit.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_verbose,
+    help="With --version: also the versions of Python, Java, Spark and other packages, for a report of a defect.",
+)
 def tidemill() -> None:
     """Stateful stream processing as a series of ordinary batch runs.
 

@@ -12,7 +12,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def everything() -> Mapping[str, str]:
-    """What is recorded, by the name of its file."""
+    """Return the recorded texts by the names of their files."""
     with tempfile.TemporaryDirectory() as folder:
         printed, objects = scenario.run(Path(folder))
     return {

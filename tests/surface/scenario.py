@@ -66,8 +66,8 @@ branch PIPELINE trial --at 1
 branches PIPELINE
 untag PIPELINE good
 requeue PIPELINE --version 1 --reason again --yes
-requeue PIPELINE --version 3 --reason mended --dry-run
-requeue PIPELINE --version 3 --reason mended --yes
+requeue PIPELINE --version 3 --reason corrected --dry-run
+requeue PIPELINE --version 3 --reason corrected --yes
 run PIPELINE --engine local
 skip PIPELINE 5.csv --reason ours --dry-run
 skip PIPELINE 5.csv --reason ours --yes

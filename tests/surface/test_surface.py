@@ -1,4 +1,4 @@
-"""What users and storage see of Tidemill is what was recorded. A change that is meant is recorded anew.
+"""What users and storage see of Tidemill is what was recorded. A change that is meant is recorded again.
 
 `python -m tests.surface.record` writes the files again; what changed is then read in the diff.
 """

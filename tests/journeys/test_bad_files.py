@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -319,6 +320,33 @@ def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row
     (progress,) = r.run(engine="local")
     assert (progress.applied_rows, progress.quarantined_rows) == (1, 3)
     assert totals(r) == model(GOOD)
+
+
+def test_a_file_comes_back_without_a_row_that_stays_unreadable(tmp_path: Path) -> None:
+    """A version quarantined a file and a row of another file, and only the file was corrected."""
+    kind = KINDS["header"]
+    r = started(tmp_path, kind, mode="PERMISSIVE")
+    (tmp_path / "in/c.csv").write_bytes(b"k,n\nd,4\nd,much\n")
+    r.run(engine="local")
+    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    with pytest.raises(tm.InvalidInput, match="1 of 2 rows cannot come back: row . .file `c.csv`, line 3"):
+        r.requeue(0)
+    assert r.run(engine="local") == []
+    rows = r.quarantine(0, export=True)
+    r.requeue(0, rows=rows.filter(pc.equal(rows.column("_kind"), "file")))
+    r.run(engine="local")
+    assert totals(r) == model([*GOOD, *ROWS, ("d", 4)])
+
+
+def test_a_file_that_cannot_come_back_is_named_with_the_way_out(tmp_path: Path) -> None:
+    kind = KINDS["header"]
+    r = started(tmp_path, kind, mode="PERMISSIVE")
+    (tmp_path / "in/c.csv").write_bytes(b"k,n\nd,much\n")
+    r.run(engine="local")
+    (tmp_path / "in/b.csv").unlink()
+    with pytest.raises(tm.InvalidInput, match="1 of 2 rows cannot come back: row . .file `b.csv`") as caught:
+        r.requeue(0)
+    assert caught.value.hint is not None and "leave this one out" in caught.value.hint
 
 
 def test_the_command_line_reports_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

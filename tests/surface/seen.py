@@ -16,12 +16,13 @@ def helps() -> str:
     """The help of every command."""
     from tidemill.cli.main import MODULES, tidemill
 
-    group = click.Context(tidemill, info_name="tidemill", terminal_width=100, max_content_width=100)
+    names = ["-h", "--help"]
+    group = click.Context(tidemill, info_name="tidemill", terminal_width=100, help_option_names=names)
     found = [tidemill.get_help(group)]
     for name in MODULES:
         command = tidemill.get_command(group, name)
         assert command is not None
-        context = click.Context(command, parent=group, info_name=name, terminal_width=100, max_content_width=100)
+        context = click.Context(command, parent=group, info_name=name, terminal_width=100)
         found.append(f"# {name}\n\n{command.get_help(context)}")
     return "\n\n".join(found) + "\n"
 

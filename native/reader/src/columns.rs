@@ -1,6 +1,6 @@
 //! Which column of a file is a column of a schema, and what becomes of those without a partner.
 //!
-//! INVARIANT: a column is matched by one name or not at all.
+//! INVARIANT: a name finds one column or none; one that could mean several is an error.
 
 use std::collections::{HashMap, HashSet};
 
@@ -47,17 +47,23 @@ impl ByName {
 
     /// Return the place of each column of the schema among the names of a file; `None` if the file lacks it.
     ///
-    /// `what` is what has the names: "header" or "file".
+    /// `others` are names by which a column is found if none of `names` is its own. `what` is what has the names:
+    /// "header" or "file".
     pub(crate) fn places(
         &self,
         names: &[String],
+        others: &[String],
         schema: &Schema,
         what: &str,
     ) -> Result<Vec<Option<usize>>, Unreadable> {
-        let index = Index::new(names);
+        let (index, other_index) = (Index::new(names), Index::new(others));
         let mut places = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
-            places.push(index.place(field.name()).map_err(|several| is_ambiguous(field.name(), &several, what))?);
+            let found = index.place(field.name()).and_then(|found| match found {
+                None => other_index.place(field.name()),
+                found => Ok(found),
+            });
+            places.push(found.map_err(|several| is_ambiguous(field.name(), &several, what))?);
         }
         let lacks: Vec<String> = unmatched(schema, &places, |_| true);
         let needs = unmatched(schema, &places, |is_nullable| !is_nullable);

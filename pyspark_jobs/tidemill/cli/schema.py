@@ -15,7 +15,7 @@ from .output import Output, output_options
 @click.option("--format", type=click.Choice(["csv", "json", "parquet"]), help="By default, the ending of each name.")
 @click.option("--header", is_flag=True, help="The first line of a CSV file names its columns.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE",
-              help="Another option of tm.Files, such as sep=; or encoding=UTF-16. Repeatable.")  # fmt: skip
+              help="Another option of tm.Files, such as 'sep=;' or encoding=UTF-16. Repeatable.")  # fmt: skip
 @output_options
 def schema(files: tuple[str, ...], format: str | None, header: bool, options: tuple[str, ...], out: Output) -> int:
     """Print a schema for local files, to copy into tm.Files(schema=…).

@@ -19,9 +19,10 @@ twice."""
 
 def refused(error: Unreadable, split: Split) -> InvalidInput:
     """Return the error for a file that is not of its format."""
-    hint = error.hint or (
+    way_out = (
         f'correct the file and {ABANDON_PLAN}; or leave the file out with `tidemill skip`; or use badFiles="quarantine"'
     )
+    hint = way_out if error.hint is None else f"{error.hint}; otherwise {way_out}"
     return reject_error(Reject(error.line, None, error.reason, None, hint), split.source, split.path)
 
 

@@ -23,12 +23,12 @@ def walk(base: str, uri: str, prefix: str, start_after: str | None, enters: Ente
     """Yield the files below the folder `base` whose name begins with `prefix` and is after `start_after`.
 
     Links are followed, also those that lead out of `base`. A link to nothing is skipped, and so is one to a folder
-    above itself, with a warning. `enters` decides which folders are read.
+    above itself, also above `base`, with a warning. `enters` decides which folders are read.
     """
     above, slash, _ = checked_prefix(prefix).rpartition("/")
     with contextlib.closing(Skipped(uri)) as skipped:
         made = _Walk(base, prefix, _bytes(start_after or ""), skipped, enters or _everywhere)
-        yield from _folder(made, above + slash, _above(base, above))
+        yield from _folder(made, above + slash, (*_around(base), *_above(base, above)))
 
 
 def entry(name: str, found: os.stat_result) -> Entry:
@@ -115,6 +115,18 @@ def _above(base: str, name: str) -> _Folders:
         for path in paths:
             status = os.stat(path)
             found.append((status.st_dev, status.st_ino))
+    return tuple(found)
+
+
+def _around(base: str) -> _Folders:
+    """Return the identities of the folders above `base`."""
+    found: list[tuple[int, int]] = []
+    folder = os.path.dirname(os.path.realpath(base))
+    while folder != os.path.dirname(folder):
+        with contextlib.suppress(OSError):
+            status = os.stat(folder)
+            found.append((status.st_dev, status.st_ino))
+        folder = os.path.dirname(folder)
     return tuple(found)
 
 

@@ -35,6 +35,11 @@ _HINT = (
     "export the rows with `tidemill quarantine --export FILE --version V`, correct them or leave out those that cannot "
     "come back, and give the file with --rows"
 )
+_FILE_HINT = (
+    "a file comes back if it is in its source, can be read now, and no version has read it since; to give back the other "
+    "rows, export them with `tidemill quarantine --export FILE --version V`, leave this one out, and give the file with "
+    "--rows"
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,24 @@ class Returning:
     files: list[Released]
 
 
+@dataclass(frozen=True)
+class Refuse:
+    """Makes the error for rows that cannot come back, out of all `rows` that were asked for. None of them does then."""
+
+    version: int
+    rows: int
+
+    def __call__(self, refused: Sequence[tuple[Row, str]], hint: str = _HINT) -> InvalidInput:
+        """Return the error."""
+        lines = [f"{_shown(row)}: {why}" for row, why in refused[:SHOWN]]
+        lines += [f"and {count_of(len(refused) - SHOWN, 'more row')}"] if len(refused) > SHOWN else []
+        return InvalidInput(
+            f"requeue version {self.version}: {len(refused)} of {count_of(self.rows, 'row')} cannot come back: "
+            + "\n".join(lines),
+            hint=hint,
+        )
+
+
 class Refusal(Exception):
     """Why a row cannot come back."""
 
@@ -84,15 +107,15 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
     by_hand = None if given is None else corrected(context, given, commit.version, sources)
     if by_hand is not None:
         chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
-    by = quarantined_by(context, commit)
-    files = _files(context, head, [row for row in chosen if row["kind"] == FILE], commit.version, by, by_hand)
+    by, refuse = quarantined_by(context, commit), Refuse(commit.version, len(chosen))
+    files = _files(context, head, [row for row in chosen if row["kind"] == FILE], refuse, by, by_hand)
     chosen = [row for row in chosen if row["kind"] != FILE]
     _refuse_twice(context, head, chosen, commit, by)
-    destinations = _destinations(context, head, chosen, commit.version, by)
+    destinations = _destinations(context, head, chosen, refuse, by)
     grouped: dict[tuple[str, tuple[str, ...], str], list[Row]] = {}
     for row in chosen:
         grouped.setdefault((row["source"], *destinations[row[ROW_ID]]), []).append(row)
-    contents = _Contents(context, table, commit.version, by_hand)
+    contents = _Contents(context, table, refuse, by_hand)
     first = _FirstFiles(context, head)
     groups = []
     for (of_source, operators, watermark), rows in sorted(grouped.items(), key=lambda one: one[0]):
@@ -108,7 +131,7 @@ def _files(
     context: Context,
     head: Commit | None,
     rows: Sequence[Row],
-    version: int,
+    refuse: Refuse,
     by: Sequence[RowOf],
     by_hand: pa.Table | None,
 ) -> list[Released]:
@@ -125,7 +148,7 @@ def _files(
         except NotReleased as why:
             refused.append((row, str(why)))
     if refused:
-        raise _refused(version, len(rows), refused)
+        raise refuse(refused, _FILE_HINT)
     return found
 
 
@@ -178,7 +201,7 @@ def _refuse_twice(
 
 
 def _destinations(
-    context: Context, head: Commit | None, rows: Sequence[Row], version: int, by: Sequence[RowOf]
+    context: Context, head: Commit | None, rows: Sequence[Row], refuse: Refuse, by: Sequence[RowOf]
 ) -> dict[int, tuple[tuple[str, ...], str]]:
     files = [SourceFile(row["source"] or "", row["file"] or "", "", 0, 0) for row in rows]
     found, refused = {}, []
@@ -190,17 +213,8 @@ def _destinations(
         except Refusal as why:
             refused.append((row, str(why)))
     if refused:
-        raise _refused(version, len(rows), refused)
+        raise refuse(refused)
     return found
-
-
-def _refused(version: int, of: int, refused: Sequence[tuple[Row, str]]) -> InvalidInput:
-    lines = [f"{_shown(row)}: {why}" for row, why in refused[:SHOWN]]
-    lines += [f"and {count_of(len(refused) - SHOWN, 'more row')}"] if len(refused) > SHOWN else []
-    return InvalidInput(
-        f"requeue version {version}: {len(refused)} of {count_of(of, 'row')} cannot come back: " + "\n".join(lines),
-        hint=_HINT,
-    )
 
 
 def _shown(row: Row) -> str:
@@ -267,8 +281,9 @@ def _check_read(known: Known | None, version: int) -> None:
 class _Contents:
     """The whole rows that come back: as corrected by hand, as they were read, or parsed from their text."""
 
-    def __init__(self, context: Context, table: pa.Table, version: int, by_hand: pa.Table | None) -> None:
-        self.context, self.table, self.version, self.by_hand = context, table, version, by_hand
+    def __init__(self, context: Context, table: pa.Table, refuse: Refuse, by_hand: pa.Table | None) -> None:
+        self.context, self.table, self.refuse, self.by_hand = context, table, refuse, by_hand
+        self.version = refuse.version
         self._at = {} if by_hand is None else {one: at for at, one in enumerate(by_hand.column(ROW_ID).to_pylist())}
 
     def of(self, source: str, rows: Sequence[Row]) -> pa.Table:
@@ -303,7 +318,7 @@ class _Contents:
         lost = [row for row in rows if content is None or not content[row[ROW_ID]].is_valid]
         if lost:
             why = "the whole row is not known, because a step before the operator lost its number"
-            raise _refused(self.version, len(rows), [(row, why) for row in lost])
+            raise self.refuse([(row, why) for row in lost])
         assert content is not None
         return rows_as(content.take(int64_array([row[ROW_ID] for row in rows])), schema, what)
 
@@ -330,7 +345,7 @@ class _Contents:
                 else:
                     parts.append(made)
         if refused:
-            raise _refused(self.version, len(rows), refused)
+            raise self.refuse(refused)
         what = f"requeue version {self.version}: rows of source `{source}`"
         return conform(pa.concat_tables(parts), of.schema, what)
 

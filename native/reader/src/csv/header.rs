@@ -1,7 +1,7 @@
 //! The header of a CSV file: which of its columns are those of the schema.
 //!
-//! Names are Spark's: an empty one is `_c` and its place, and one that stands twice, in any case of letters, gets its
-//! place as a suffix.
+//! A name is that in the header, or Spark's: an empty one is `_c` and its place, and one that stands twice, in any case of
+//! letters, gets its place as a suffix.
 
 use std::collections::HashMap;
 
@@ -50,7 +50,12 @@ impl Places {
         line: u64,
     ) -> Result<Self, Unreadable> {
         let names = safe(header);
-        let places = by.places(&names, schema, "header");
+        let written = header.iter().zip(&names).map(|(written, safe)| match written {
+            Some(written) if !written.is_empty() => written.clone(),
+            _ => safe.clone(),
+        });
+        let written: Vec<String> = written.collect();
+        let places = by.places(&written, &names, schema, "header");
         places
             .map(|places| Self { width: names.len(), places })
             .map_err(|found| Unreadable { line: Some(line), ..found })

@@ -208,14 +208,47 @@ fn names_that_stand_twice_get_their_places() {
 #[test]
 fn a_name_of_two_columns_is_no_column() {
     let matching = Matching::Name(ByName::lenient(Missing::Fail));
-    for (header, name) in [("a,a0,a", "a0"), (",_c0,x", "_c0")] {
+    for (header, name) in
+        [("a,b,a", "a"), ("a,b,A", "aA"), ("a,b,A", "b,a,x"), (",_c0,x", "_c0"), ("a,a,A0,a0", "a0,A")]
+    {
         let data = format!("{header}\n1,2,3\n");
-        let found = blocks(
-            data.as_bytes(),
-            &schema(&[(name, DataType::Utf8)]),
-            options(Dialect::default(), matching.clone(), 64),
-        );
+        let columns: Vec<_> = name.split(',').map(|name| (name, DataType::Utf8)).collect();
+        let found = blocks(data.as_bytes(), &schema(&columns), options(Dialect::default(), matching.clone(), 64));
         assert!(matches!(found, Err(ReadError::Content(_))), "{header}: {found:?}");
+    }
+}
+
+#[test]
+fn a_column_that_stands_twice_is_never_missing() {
+    let matching = Matching::Name(ByName::lenient(Missing::Null));
+    for header in ["note,note,id", "note,NOTE,id", "id,NOTE,Note"] {
+        let data = format!("{header}\n1,2,3\n");
+        let wanted = schema(&[("id", DataType::Utf8), ("note", DataType::Utf8)]);
+        let found = blocks(data.as_bytes(), &wanted, options(Dialect::default(), matching.clone(), 64));
+        let exact = header.matches("note").count() == 1;
+        let Err(ReadError::Content(refused)) = found else {
+            assert!(exact, "{header}: {found:?}");
+            continue;
+        };
+        assert!(!exact && refused.reason.ends_with("expected one column `note`"), "{header}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_name_is_that_in_the_header_or_that_of_spark() {
+    let matching = Matching::Name(ByName::lenient(Missing::Fail));
+    for (header, names, values) in [
+        ("note,NOTE,id", "NOTE,note,id", "2,1,3"),
+        ("note,NOTE,id", "note0,NOTE1,ID", "1,2,3"),
+        ("a,a0,a", "a0", "2"),
+        (",x,", "_c2,x,_c0", "3,2,1"),
+    ] {
+        let columns: Vec<_> = names.split(',').map(|name| (name, DataType::Utf8)).collect();
+        let data = format!("{header}\n1,2,3\n");
+        let found =
+            blocks(data.as_bytes(), &schema(&columns), options(Dialect::default(), matching.clone(), 64)).unwrap();
+        let read: Vec<_> = (0..columns.len()).map(|n| found[0].rows.column(n).as_string::<i32>().value(0)).collect();
+        assert_eq!(read.join(","), values, "{header}: {names}");
     }
 }
 

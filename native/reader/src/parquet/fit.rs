@@ -30,7 +30,7 @@ pub(super) fn is_in_days(zone: Option<&str>) -> bool {
 /// Choose the columns `asked` in a file that must have those of `schema`, of which they are some.
 pub(super) fn choose(file: &Schema, schema: &Schema, asked: &Schema, by: &ByName) -> Result<Chosen, Unreadable> {
     let names: Vec<String> = file.fields().iter().map(|field| field.name().clone()).collect();
-    let places = by.places(&names, schema, "file")?;
+    let places = by.places(&names, &[], schema, "file")?;
     let mut starts = Vec::with_capacity(names.len());
     let mut before = 0;
     for field in file.fields() {

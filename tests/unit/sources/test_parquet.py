@@ -82,16 +82,25 @@ def test_a_missing_column_error_names_the_found_columns(tmp_path: Path) -> None:
         blocks(Files(tmp_path, schema="v long, x int"))
 
 
-@pytest.mark.parametrize("damage", ["nothing like it", "cut", "empty"])
-def test_a_damaged_file_is_one_reject(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("nothing like it", "the file has only 4 bytes"),
+        ("a text", r"the file begins with the bytes 6b 2c 76 0a (`k,v\n`), expected PAR1"),
+        ("cut", "expected PAR1: it was cut off, or is still being written"),
+        ("empty", "the file is empty"),
+    ],
+)
+def test_a_damaged_file_is_one_reject(tmp_path: Path, damage: str, said: str) -> None:
     pq.write_table(pa.table({"v": pa.array(range(1000), pa.int32())}), tmp_path / "b.parquet")
     whole = (tmp_path / "b.parquet").read_bytes()
-    file(tmp_path, "a.parquet", {"nothing like it": b"v\n1\n", "cut": whole[: len(whole) // 2], "empty": b""}[damage])
+    others = {"nothing like it": b"v\n1\n", "a text": b"k,v\n" * 9, "cut": whole[: len(whole) // 2], "empty": b""}
+    file(tmp_path, "a.parquet", others[damage])
     found = blocks(Files(tmp_path, schema="v int", badFiles="quarantine"), block_rows=400)
     [reject] = rejects(found)
     assert (reject["file"], len(rows(found))) == ("a.parquet", 1000)
-    assert reject["reason"].startswith("not a valid Parquet file: ")
-    assert reject["reason"].endswith("; its rows are not read and cannot be counted")
+    assert reject["reason"].startswith("not a valid Parquet file: the file ")
+    assert reject["reason"].endswith(f"{said}; its rows are not read and cannot be counted")
 
 
 LARGE_ROWS = 400_000

@@ -122,8 +122,43 @@ impl Rows {
     }
 }
 
-/// Read the footer. Times in 96 bits are read as microseconds, which have room for all years.
+/// Read the footer. If there is none, the error says what the file is instead.
 fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
+    load_footer(reader).map_err(|error| match (error, no_parquet(reader)) {
+        (ReadError::Content(_), Ok(Some(why))) => invalid(&why),
+        (ReadError::Content(_), Err(failed)) => failed,
+        (error, _) => error,
+    })
+}
+
+/// Return why the first and the last bytes of a file are not those of Parquet, or `None` if they are.
+fn no_parquet<R: ChunkReader>(reader: &R) -> Result<Option<String>> {
+    let size = reader.len();
+    if size < LEAST_BYTES {
+        return Ok(Some(if size == 0 {
+            "the file is empty".into()
+        } else {
+            format!("the file has only {size} bytes")
+        }));
+    }
+    let first = reader.get_bytes(0, 4).map_err(failed)?;
+    let last = reader.get_bytes(size - 4, 4).map_err(failed)?;
+    let is_magic = |bytes: &[u8]| matches!(bytes, b"PAR1" | b"PARE");
+    let shown = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    Ok(if !is_magic(&first) {
+        Some(format!("the file begins with the bytes {} (`{}`), expected PAR1", shown(&first), short(&first)))
+    } else if !is_magic(&last) {
+        Some(format!(
+            "the file ends with the bytes {}, expected PAR1: it was cut off, or is still being written",
+            shown(&last)
+        ))
+    } else {
+        None
+    })
+}
+
+/// Read the footer. Times in 96 bits are read as microseconds, which have room for all years.
+fn load_footer<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
     let footer = claims::footer(reader).map_err(failed)?;
     if let Some(why) = footer.why {
         return Err(invalid(&why));
@@ -160,6 +195,9 @@ fn in_micros(field: &Arc<Field>, wide: &[bool], leaf: &mut usize) -> Arc<Field> 
     };
     Arc::new(field.as_ref().clone().with_data_type(kind))
 }
+
+/// The marks at both ends, and the length of the footer.
+const LEAST_BYTES: u64 = 12;
 
 thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 CODE = """
 import tidemill as tm
@@ -115,12 +116,20 @@ def run(folder: Path) -> tuple[str, str]:
 
 
 def call(arguments: list[str]) -> tuple[int, str]:
-    """Run a command in this process; return its status and what it wrote to the file descriptor of stdout."""
+    """Run a command in this process; return its status and what it wrote to the file descriptor of stdout.
+
+    An earlier test may have left the variables of an Airflow task, which commits record.
+    """
     from tidemill.cli.main import main
 
     sys.stdout.flush()
     kept = os.dup(1)
-    with tempfile.TemporaryFile() as out, contextlib.redirect_stderr(io.StringIO()):
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW_CTX_", "TIDEMILL_"))}
+    with (
+        tempfile.TemporaryFile() as out,
+        contextlib.redirect_stderr(io.StringIO()),
+        mock.patch.dict(os.environ, own, clear=True),
+    ):
         os.dup2(out.fileno(), 1)
         try:
             with os.fdopen(os.dup(1), "w") as text, contextlib.redirect_stdout(text):

@@ -36,9 +36,9 @@ _HINT = (
     "come back, and give the file with --rows"
 )
 _FILE_HINT = (
-    "a file comes back if it is in its source, can be read now, and no version has read it since; to give back the other "
-    "rows, export them with `tidemill quarantine --export FILE --version V`, leave this one out, and give the file with "
-    "--rows"
+    "a file comes back if it is in its source, can be read now, and no version has read it since; to give back the "
+    "other rows, export them with `tidemill quarantine --export FILE --version V`, leave this one out, and give the "
+    "file with --rows"
 )
 
 

@@ -1,6 +1,6 @@
 """One small pipeline and most commands on it: what each prints for machines, and what it leaves in storage.
 
-Values are left out, and so are names that differ from run to run. What remains are the keys and types of JSON objects.
+Only keys and types of JSON objects are kept: no values, and no names that differ from run to run.
 """
 
 from __future__ import annotations

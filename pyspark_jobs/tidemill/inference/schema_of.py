@@ -1,7 +1,7 @@
 """The schema that fits some files: a start for the schema that you declare, with what the files do not decide.
 
 Only local files are read, CSV and JSON up to `SAMPLE_ROWS` records each, by the readers that batches use. What the
-values of one column are is in `values.py`. INVARIANT: every value that was looked at fits its column; what is not
+values of one column are is in `types.py`. INVARIANT: every value that was looked at fits its column; what is not
 certain has a note.
 """
 

@@ -7,6 +7,7 @@ too much to read has no fingerprint, and counts as changed.
 from __future__ import annotations
 
 import hashlib
+import io
 import mmap
 import zlib
 
@@ -26,10 +27,8 @@ def fingerprint(content: Content, format: str) -> str | None:
     if content.size == 0:
         return "empty"
     if content.data is not None and content.size <= WHOLE_BYTES:
-        data = content.data
-        ends = hashlib.blake2b(data[:_ENDS], digest_size=8)
-        ends.update(data[max(0, content.size - _ENDS) :])
-        return _whole(content.size, zlib.crc32(data), ends.hexdigest())
+        ends = _ends(io.BytesIO(content.data), content.size, _ENDS)
+        return _whole(content.size, zlib.crc32(content.data), ends)
     with content.open() as file:
         if content.size <= WHOLE_BYTES:
             return _whole(content.size, _checksum(file), _ends(file, content.size, _ENDS))

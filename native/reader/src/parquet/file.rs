@@ -122,7 +122,7 @@ impl Rows {
     }
 }
 
-/// Read the footer. If there is none, the error says what the file is instead.
+/// Read the footer. The error for a file without one names its first or last bytes.
 fn load<R: ChunkReader>(reader: &R) -> Result<ArrowReaderMetadata> {
     load_footer(reader).map_err(|error| match (error, no_parquet(reader)) {
         (ReadError::Content(_), Ok(Some(why))) => invalid(&why),

@@ -64,13 +64,14 @@ def compare(case: str, programs: list[str], folder: Path, rounds: int, before: s
     """Measure programs in turn, and print their medians and ratios to the first."""
     names = [*programs, *(["before"] if before else [])]
     times: dict[str, list[float]] = {name: [] for name in names}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(rounds):
         found = set()
         for name in names:
             python = str(Path(before or "") / ".venv/bin/python") if name == "before" else sys.executable
             program = programs[0] if name == "before" else name
             command = [python, __file__, case, "--child", program, str(folder)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
             seconds, result = json.loads(done.stdout.splitlines()[-1])
             times[name].append(seconds)
             found.add(json.dumps(result))

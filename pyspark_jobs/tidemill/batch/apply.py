@@ -148,8 +148,8 @@ class _Range:
                 # After the last operator all rows for sinks are known: their files are made while its maps are stored.
                 # The maps go to the other thread, because a sink may encode with objects that belong to this one.
                 store_maps = functools.partial(self.store_maps, applied)
-                segments, more = run_both(store_maps, functools.partial(self.work_beside, applied, is_last))
-                self.record(applied, segments, more)
+                segments, grown = run_both(store_maps, functools.partial(self.work_beside, applied, is_last))
+                self.record(applied, segments, grown)
         if not operators:
             self.store_outputs()
         self.inbox.check_read(self.level)
@@ -185,21 +185,20 @@ class _Range:
         ]
         return dict(zip((one.name for one in maps), side_by_side(self.store, calls), strict=True))
 
-    def work_beside(self, applied: _Applied, is_last: bool) -> int:
+    def work_beside(self, applied: _Applied, is_last: bool) -> dict[str, int]:
         """Do the work that runs beside `store_maps`: after the last operator, store the files for sinks.
 
-        Return by how many rows the operator's first map has grown.
+        Return by how many rows each map of the operator has grown.
         """
         if is_last:
             self.store_outputs()
-        return sum(one.live_change() for one in applied.maps[:1])
+        return {one.name: changed.live_change() for one, changed in zip(applied.operator.maps, applied.maps, strict=True)}
 
-    def record(self, applied: _Applied, segments: Segments, more: int) -> None:
-        """Record an operator for the receipt. Its state has `more` rows than before."""
+    def record(self, applied: _Applied, segments: Segments, grown: dict[str, int]) -> None:
+        """Record an operator for the receipt, whose maps have `grown` by so many rows."""
         operator, counters = applied.operator, applied.counters
         self.state[operator.name] = segments
-        live = (one.live_change() for one in applied.maps)
-        self.rows[operator.name] = dict(zip((one.name for one in operator.maps), live, strict=True))
+        self.rows[operator.name] = grown
         self._record_deadline(operator)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
@@ -208,7 +207,7 @@ class _Range:
             timed_out=counters.get("timed_out", 0),
             failed=counters.get("failed", 0),
             failure=str(counters.get("failure", "")),
-            rows_total=more,  # the driver adds the rows of the version before
+            rows_total=next(iter(grown.values()), 0),  # the driver adds the rows of the version before
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
             kept_late_rows=self.inbox.kept_late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied.ended - applied.started) * 1000),

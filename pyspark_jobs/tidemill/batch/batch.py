@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import _native
@@ -18,6 +18,7 @@ from ..settings import Settings
 from ..sources.contract import EarlyFiles, ReadContext
 from ..store import Store, open_store
 from .ranges import cut
+from .read_ahead import ReadAhead
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Batch:
     """The numbers of the plan's splits, by scatter task."""
     early: EarlyFiles = field(default_factory=dict)
     """Files that the driver has read already. Empty unless the tasks run in its process."""
+    ahead: ReadAhead | None = None
+    """What was read while the batch before ran. None unless the tasks run in the process of the driver."""
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -61,12 +64,7 @@ class Batch:
 
     def read_context(self) -> ReadContext:
         """Return the settings that sources are read with."""
-        return ReadContext(
-            storage_options=dict(self.storage_options.get("source") or {}),
-            time_zone=self.job.time_zone,
-            metadata=self.job.metadata,
-            early=self.early,
-        )
+        return replace(reading_of(self.job, self.storage_options), early=self.early)
 
     def data_pass(self, placed: Placed) -> Any:
         """Return the data pass of an operator. It sees W(N−1) of the operator's input."""
@@ -81,6 +79,12 @@ class Batch:
     def watermarks_after(self, greatest: Mapping[str, int | None]) -> dict[str, int]:
         """Return W(N) of each watermark, given the greatest event time that this batch saw."""
         return after_batch(self.job.watermarks, self.watermarks, greatest, self.active, self.plan.batch_time_ms)
+
+
+def reading_of(job: Job, storage_options: Mapping[str, Mapping[str, Any]]) -> ReadContext:
+    """Return the settings that the sources of a job are read with, with all columns."""
+    options = dict(storage_options.get("source") or {})
+    return ReadContext(storage_options=options, time_zone=job.time_zone, metadata=job.metadata)
 
 
 def task_attempt() -> str:

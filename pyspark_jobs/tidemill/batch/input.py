@@ -31,19 +31,20 @@ MOST_FILES = 256
 """How many bytes and files are fetched together at most."""
 
 
-def read_context(batch: Batch, source: str) -> ReadContext:
+def columns_read(job: Job, source: str, context: ReadContext) -> ReadContext:
     """Return how a source is read: only the columns that some operator reads, if that is known."""
-    reads = [batch.job.reads(action.number) for action in batch.job.roots(source)]
+    reads = [job.reads(action.number) for action in job.roots(source)]
     known = [columns for columns in reads if columns is not None]
     columns = frozenset[str]().union(*known) if len(known) == len(reads) else None
-    return replace(batch.read_context(), columns=columns)
+    return replace(context, columns=columns)
 
 
 def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Block]:
     """Yield the rows of a split in blocks; see `Source.read`."""
     source = batch.job.sources[split.source]
     if split.requeued is None:
-        return source.read(split, batch.plan.block_rows, context)
+        ahead = None if batch.ahead is None else batch.ahead.take(split, batch.plan.block_rows, context)
+        return source.read(split, batch.plan.block_rows, context) if ahead is None else ahead
     return read_requeued(batch.store(), source, split, batch.plan.block_rows, context)
 
 
@@ -71,7 +72,7 @@ class Splits:
 
     def __init__(self, batch: Batch, numbers: Sequence[int], together: set[str]) -> None:
         self._batch, self._numbers, self.together = batch, numbers, together
-        self._contexts = {name: read_context(batch, name) for name in batch.job.sources}
+        self._contexts = {name: columns_read(batch.job, name, batch.read_context()) for name in batch.job.sources}
 
     def __iter__(self) -> Iterator[Alone | Several]:
         """Yield every split once. Small files of a remote store are fetched together."""

@@ -25,7 +25,7 @@ from ..schema import int64_array
 from ..schema.cells import shown_cells
 from ..sources.contract import ROW
 from .batch import Batch
-from .input import only, read_context, read_split
+from .input import columns_read, only, read_split
 from .sender import Numbered, Origin, Outgoing, Sender
 from .sequence import GROUP_BITS, group_of, groups_of
 from .wire import Chunk, Observed
@@ -143,7 +143,7 @@ def _read_again(batch: Batch, placed: Placed, numbers: Sequence[int]) -> Iterato
     sender, read = Sender(batch, 0, Observed(), combine=False), 0
     for number in numbers:
         split = batch.plan.splits[number]
-        for block in read_split(batch, split, read_context(batch, split.source)):
+        for block in read_split(batch, split, columns_read(batch.job, split.source, batch.read_context())):
             read += block.rows.num_rows
             if read > MOST_ROWS:
                 raise _TooMuchError

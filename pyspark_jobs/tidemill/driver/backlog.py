@@ -7,9 +7,11 @@ become due, and when it moves to Spark, which it does once.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 
 from ..errors import TidemillError
 from ..protocol.records import Commit
+from ..sources.contract import SourceFile
 from . import plan as planning
 from .context import Context
 
@@ -27,6 +29,11 @@ class Backlog:
         self._seen: planning.Waiting | None = None
         self._kept: planning.Listing | None = None
         self._list_again_at = 0.0
+
+    @property
+    def seen(self) -> Mapping[str, Sequence[SourceFile]]:
+        """The files that waited when they were last asked for, by source. Empty if they were not."""
+        return {} if self._seen is None else self._seen.files
 
     def keep(self, listed: planning.Listing | None) -> None:
         """Keep a listing that was made before it is needed. INVARIANT: the head was known before it was made."""

@@ -17,10 +17,12 @@ from functools import partial
 from typing import Any, Literal
 
 from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
+from ..batch.read_ahead import ReadAhead
+from ..batch.work import Engine
 from ..pipeline.places import check_places
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
-from ..protocol.records import Commit, Plan
+from ..protocol.records import Commit, Plan, Split
 from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
@@ -42,6 +44,7 @@ from .overtaken import fenced_if_overtaken
 from .promoted import record_operators
 from .publish import look_for_records, publish_new, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
+from .upcoming import begin_reading, upcoming
 from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
@@ -103,6 +106,7 @@ class Drain:
         self._has_swept = False
         self._backlog, self._ahead = Backlog(context), Ahead(context)
         self._shared: Shared | None = None
+        self._reading: ReadAhead | None = None
         self.done = Drained()
 
     @property
@@ -289,7 +293,8 @@ class Drain:
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
             early = {} if created is None else created.early
-            way = Way(engine, self.limits.tasks, publishing, early)
+            way = Way(engine, self.limits.tasks, publishing, early, self._reading)
+            self._reading = self._read_ahead(plan, engine)
             ours = self._checked(self._execute(head, plan, way))
         committed = self._commit(ours)
         try:
@@ -316,6 +321,20 @@ class Drain:
             return self.context.log.look()
         except TidemillError:
             return None
+
+    def _read_ahead(self, plan: Plan, engine: Engine) -> ReadAhead | None:
+        """Begin to read what the next batch will read, if it runs in this process and a core is free for that.
+
+        If the repository is in a remote store, files are read while the plan is created; see `beside_plan`.
+        """
+        context = self.computing
+        if engine.name != "local" or engine.parallelism < 2 or context.store.requests_at_once > 1:
+            return None
+        return begin_reading(context.job, context.storage_options, self._upcoming(plan), plan.block_rows)
+
+    def _upcoming(self, plan: Plan) -> list[Split]:
+        """Return the first splits of the batch after a plan, as far as they are known."""
+        return upcoming(self.context, self._backlog.seen, plan)
 
     def _execute(self, head: Commit | None, plan: Plan, way: Way) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""

@@ -15,6 +15,7 @@ from functools import partial
 from .. import names
 from ..batch import wire
 from ..batch.batch import Batch
+from ..batch.read_ahead import ReadAhead
 from ..batch.task import BatchWork
 from ..batch.work import Engine
 from ..errors import InternalError, InvalidInput, TidemillError
@@ -34,13 +35,15 @@ from .tasks import TaskCount, assigned, cut_of, scatter_count, task_count
 class Way:
     """How a batch is carried out. None of it changes a row.
 
-    `publishing`: what the versions up to the batch leave to publish. `early`: files that this process has read already.
+    `publishing`: what the versions up to the batch leave to publish. `early` and `ahead`: files that this process has
+    read already, or is reading.
     """
 
     engine: Engine
     tasks: TaskCount
     publishing: Publishing
     early: EarlyFiles
+    ahead: ReadAhead | None = None
 
 
 def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Commit:
@@ -132,6 +135,7 @@ def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch
             begins=frozenset(context.begins_with(head)),
             tasks=count,
             early=way.early,
+            ahead=way.ahead,
         ),
         scatter_count(way.engine, count, cut),
     )

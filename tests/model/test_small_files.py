@@ -57,17 +57,17 @@ def rows_of(folder: Path, **options: Any) -> tuple[tm.Pipeline, Any]:
     return p, p.read(tm.Files(str(folder), format="csv", schema=SCHEMA, **options))
 
 
-def sums(folder: Path) -> tm.Pipeline:
+def sums(folder: Path, **options: Any) -> tm.Pipeline:
     """Sums of floats, which depend on the order of adding."""
-    p, rows = rows_of(folder)
+    p, rows = rows_of(folder, **options)
     rows.groupBy("k").agg(total=tm.sum("v"), mean=tm.mean("v"), first=tm.first("v"), last=tm.last("v"), name="sums")
     rows.groupBy("k").dropDuplicates(name="seen")
     return p
 
 
-def late_rows(folder: Path) -> tm.Pipeline:
+def late_rows(folder: Path, **options: Any) -> tm.Pipeline:
     """A watermark: late rows and those ahead of the batch time are quarantined."""
-    p, rows = rows_of(folder)
+    p, rows = rows_of(folder, **options)
     marked = rows.withWatermark("ts", "5 minutes", late="quarantine", maxAhead="1 hour")
     marked.groupBy(tm.window("ts", "10 minutes"), "k").agg(total=tm.sum("v"), name="windows")
     return p

@@ -192,7 +192,9 @@ class _Range:
         """
         if is_last:
             self.store_outputs()
-        return {one.name: changed.live_change() for one, changed in zip(applied.operator.maps, applied.maps, strict=True)}
+        return {
+            one.name: changed.live_change() for one, changed in zip(applied.operator.maps, applied.maps, strict=True)
+        }
 
     def record(self, applied: _Applied, segments: Segments, grown: dict[str, int]) -> None:
         """Record an operator for the receipt, whose maps have `grown` by so many rows."""

@@ -24,7 +24,7 @@ class _Begun:
     split: Split
     block_rows: int
     context: ReadContext
-    blocks: Future[Iterator[Block] | None]
+    blocks: Future[Iterator[Block]]
 
 
 class ReadAhead:
@@ -47,24 +47,21 @@ class ReadAhead:
         begun = self._begun.pop((split.source, split.path), None)
         if begun is None or (begun.split, begun.block_rows, begun.context) != (split, block_rows, context):
             return None
-        return None if begun.blocks.cancel() else begun.blocks.result()
+        is_read = not begun.blocks.cancel() and begun.blocks.exception() is None  # waits for it
+        return begun.blocks.result() if is_read else None
 
 
 def _first_blocks(
     source: Source, split: Split, block_rows: int, context: ReadContext, most_bytes: int
-) -> Iterator[Block] | None:
-    """Read blocks up to a size. Return them followed by the rest, which is not read yet; None after an error."""
+) -> Iterator[Block]:
+    """Read blocks up to a size. Return them followed by the rest, which is not read yet."""
     first: list[Block] = []
-    size = 0
-    try:
-        blocks = source.read(split, block_rows, context)
-        for block in blocks:
-            first.append(block)
-            size += block.rows.nbytes + (0 if block.rejects is None else block.rejects.nbytes)
-            if size >= most_bytes:
-                break
-    except Exception:
-        return None
+    size, blocks = 0, source.read(split, block_rows, context)
+    for block in blocks:
+        first.append(block)
+        size += block.rows.nbytes + (0 if block.rejects is None else block.rejects.nbytes)
+        if size >= most_bytes:
+            break
     return _freed(first, blocks)
 
 

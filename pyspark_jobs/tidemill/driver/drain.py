@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..batch.read_ahead import ReadAhead
 from ..batch.work import Engine
+from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..pipeline.places import check_places
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of

@@ -51,6 +51,7 @@ class Replay(Drain):
         self.outlook, self.inputs = outlook, outlook.inputs
         self._steps = steps
         self.repeating: Steps | None = None
+        self._following: VersionOf | None = None
         self.replayed: list[VersionOf] = []
         self.left_out: list[RecordedFile] = []
         self.changed: list[RecordedFile] = []
@@ -104,6 +105,7 @@ class Replay(Drain):
         self._hold(head, steps, left)
         while left and self._may_continue():
             step, commit = left[0], steps.commit(left[0])
+            self._following = left[1] if len(left) > 1 else None
             if leaves_nothing(commit):
                 left = left[1:]
                 continue
@@ -146,6 +148,17 @@ class Replay(Drain):
             theirs = dataclasses.replace(self.source, branch=branch)
             hold(theirs, needed, last, "replay", "replay", by=self.context.branch)
         self.context.refresh()
+
+    def _upcoming(self, plan: Plan) -> list[Split]:
+        """Return the splits of the step after this one, if its files have the ETags that its plan says."""
+        steps, step, found = self.repeating, self._following, []
+        recorded = None if steps is None or step is None else steps.plan_of(step, steps.commit(step))
+        for split in () if recorded is None else recorded.splits:
+            now = self.inputs.there.get((split.source, split.path))
+            if split.requeued is not None or now is None or now.etag != split.etag:
+                break
+            found.append(dataclasses.replace(split, modified_ms=now.modified_ms))
+        return found
 
     def _execute(self, head: Commit | None, plan: Plan, way: Way) -> Commit:
         ours = super()._execute(head, plan, way)

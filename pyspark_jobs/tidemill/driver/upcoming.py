@@ -5,6 +5,7 @@ It is a guess: a plan alone decides what a batch reads. INVARIANT: nothing here 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,10 +36,8 @@ def upcoming(context: Context, waiting: Mapping[str, Sequence[SourceFile]], plan
         if sum(one.size for one in picked) > MOST_BYTES:
             picked = picked[:1]
         if picked and picked[0].size <= MOST_BYTES:
-            try:
+            with contextlib.suppress(Exception):  # an error comes again when the batch is planned
                 found += source.splits(picked, options, context.settings.split_bytes)
-            except Exception:  # the error comes when the batch is planned
-                return []
     return found
 
 

@@ -22,7 +22,8 @@ from ..sources.contract import BLOCK_BYTES, HIDDEN
 from ..sources.files import Files
 from ..sources.text_format import CsvFormat, JsonFormat, TextLimits
 from ..visible import visible
-from .types import MOST_DIGITS, NUMBERS, TIMES, Texts, Values, declarable, text_type, type_of, why_not
+from .doubts import CSV_TYPES, FirstLine, other_separator
+from .types import MOST_DIGITS, Texts, Values, declarable, text_type, type_of, why_not
 
 SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""
@@ -128,6 +129,10 @@ class _Look:
         for name in columns:
             self._seen_in.setdefault(name, set()).add(file)
 
+    def _note(self, note: str | None) -> None:
+        if note is not None:
+            self._notes.append(note)
+
     def _note_missing(self, key: str, name: str) -> None:
         missing = [visible(file) for file in self._files if file not in self._seen_in[key]]
         if missing:
@@ -188,18 +193,33 @@ class _Csv(_Look):
         reader = _opened(file, lambda: _native.csv_files(schema, by_place, limits, "UTC").open(file))
         keys = self._keys(file, names)
         columns = [None if key is None else self._columns[key][1] for key in keys]
+        has_header = format.matching != "none"
+        first: FirstLine | None = None
+        if has_header:
+            self._note(other_separator(file, names))
 
         def next_rows() -> tuple[int, list[Any]] | None:
             found = _opened(file, reader.next_block)
             if found is None:
                 return None
+            nonlocal first
             rows, rejects = found
-            for place, seen in enumerate(columns):
+            texts = [column.to_pylist() for column in rows.columns[: len(names)]]
+            for seen, values in zip(columns, texts, strict=True):
                 if seen is not None:
-                    seen.add([text for text in rows.column(place).to_pylist() if text is not None])
+                    seen.add(_present(values))
+            if not has_header and rows.num_rows:
+                start = 0
+                if first is None:
+                    line, start = [values[0] for values in texts], 1
+                    first = FirstLine(line, format.formats)
+                    self._note(other_separator(file, _present(line)))
+                first.add([_present(values[start:]) for values in texts])
             return rows.num_rows, rejects
 
         _look(file, next_rows, "row", self._notes)
+        if first is not None and first.is_header(format.formats):
+            self._note(f"the first line of `{visible(file)}` looks like a header: is it one, header=True?")
         if names:
             self._saw(file, [key for key in keys if key is not None])
 
@@ -217,7 +237,7 @@ class _Csv(_Look):
             shown = name if reason is None else f"_c{place}"
             key = shown.lower() if by_name else str(place)
             kept[shown.lower()] = shown
-            self._columns.setdefault(key, (shown, Texts(self._format.formats, ("boolean", *NUMBERS, *TIMES))))
+            self._columns.setdefault(key, (shown, Texts(self._format.formats, CSV_TYPES)))
             keys.append(key)
         if not by_name and self._files and names and len(names) != len(self._columns):
             self._notes.append(f"`{visible(file)}` has {len(names)} columns, other files have {len(self._columns)}")
@@ -275,6 +295,10 @@ def _wide_decimal(kinds: Sequence[str]) -> str | None:
     scale = max(one.scale for one in types)
     whole = max(*(one.precision - one.scale for one in types), *(_DIGITS.get(kind, 0) for kind in kinds))
     return f"decimal({whole + scale},{scale})" if whole + scale <= MOST_DIGITS else None
+
+
+def _present(texts: Sequence[str | None]) -> list[str]:
+    return [text for text in texts if text is not None]
 
 
 def _limits(source: Files) -> TextLimits:

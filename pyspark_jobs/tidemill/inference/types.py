@@ -1,7 +1,7 @@
 """What the values of one column are, and the type that all of them fit: for `schema_of`.
 
 Texts are tried with the conversion that readers use. INVARIANT: a type is chosen only if every value was converted to
-it, and only if it keeps every number exactly; no value is kept.
+it, and only if it keeps every number exactly. No value is kept, except one for the note on a column of numbers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _SAFE_EXPONENT = 290
 _MOST_EXPONENT = 400
 """No double has a greater power of ten, or a smaller negative one, after its digits."""
 _NUMBER = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
+_SHOWN = 40
+"""How many characters of a text a note shows."""
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity", "Inf", "-Inf")
 _ZEROS = re.compile(r"[+-]?0\d+", re.ASCII)
 
@@ -52,6 +54,7 @@ class Texts:
         self._digits = self._written = (0, 0)
         self._are_numbers = self._are_whole = self._are_finite = self._are_doubles = True
         self._has_number = self._has_exponent = self._has_zeros = False
+        self._numbers, self._other = 0, ""
 
     def add(self, texts: Sequence[str]) -> None:
         """Look at further texts."""
@@ -61,6 +64,8 @@ class Texts:
         self._longest = max(self._longest, *(len(text.strip()) for text in texts))
         if self._are_numbers:
             self._add_numbers(texts)
+        else:
+            self._count_numbers(texts)
         self.left = [ddl for ddl in self.left if self._fit(texts, ddl)]
 
     def number(self, name: str, notes: list[str]) -> str | None:
@@ -91,6 +96,11 @@ class Texts:
         return "string"
 
     @property
+    def odd_text(self) -> str | None:
+        """A text that is no number, if most texts of the column are numbers."""
+        return self._other if self._other and 2 * self._numbers > self.count else None
+
+    @property
     def fit_double(self) -> bool:
         """Whether `double` keeps every number exactly: written with the fewest digits it is the same number again."""
         return self._are_doubles and "double" in self.left
@@ -108,11 +118,13 @@ class Texts:
     def _add_numbers(self, texts: Sequence[str]) -> None:
         for text in texts:
             found = _NUMBER.fullmatch(text)
-            if found is None or not (found[1] or found[2]):
+            if found is None or not (found[1] or found[2]):  # as in `_is_number`
                 self._are_whole = self._are_finite = False
-                self._are_numbers = self._are_numbers and text in _NOT_FINITE
+                if text not in _NOT_FINITE:
+                    self._are_numbers, self._other = False, self._other or text
                 continue
             self._has_number = True
+            self._numbers += 1
             self._has_zeros |= _ZEROS.fullmatch(text) is not None
             self._has_exponent |= found[3] is not None
             self._are_whole &= found[2] is None and found[3] is None
@@ -120,6 +132,10 @@ class Texts:
             self._digits = _wider(self._digits, (max(0, len(digits) + power), max(0, -power)))
             self._written = _wider(self._written, (len(found[1].lstrip("0")), len(found[2] or "")))
             self._are_doubles = self._are_doubles and _is_double(digits, power)
+
+    def _count_numbers(self, texts: Sequence[str]) -> None:
+        """Count the numbers in a column of which it is known that it has other texts, too."""
+        self._numbers += sum(_is_number(text) for text in texts)
 
     def _decimal(self) -> str | None:
         """Return a decimal that holds all numbers, if possible with as many digits after the point as are written."""
@@ -141,6 +157,11 @@ class Texts:
         schema = pa.schema([pa.field("c", type_of(ddl))])
         _, misfits = _native.values_of_texts(list(texts), schema, self._formats, "UTC")
         return not misfits
+
+
+def _is_number(text: str) -> bool:
+    found = _NUMBER.fullmatch(text)
+    return found is not None and bool(found[1] or found[2])
 
 
 def _scientific(whole: str, fraction: str, exponent: str) -> tuple[str, int]:
@@ -250,7 +271,14 @@ def text_type(texts: Texts, name: str, notes: list[str]) -> pa.DataType:
         return pa.string()
     if "boolean" in texts.left:
         return pa.bool_()
-    return type_of(texts.number(name, notes) or texts.time(name, notes) or "string")
+    found = texts.number(name, notes) or texts.time(name, notes)
+    if found is None and texts.odd_text is not None:
+        shown = visible(texts.odd_text if len(texts.odd_text) <= _SHOWN else texts.odd_text[:_SHOWN] + "…")
+        notes.append(
+            f"column `{name}` has numbers, and texts such as `{shown}`: string keeps both; if the text stands for no "
+            "value, declare it as nullValue, and if it is an error, the type of the numbers"
+        )
+    return type_of(found or "string")
 
 
 def declarable(

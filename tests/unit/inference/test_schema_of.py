@@ -300,3 +300,34 @@ def test_more_rejects_and_elements_than_a_block_has_are_looked_at(tmp_path: Path
     assert found.notes == [
         f"40,000 records of `{path}` are not JSON objects. The first is on line 1: not a JSON object"
     ]
+
+
+def test_another_separator_and_a_header_that_was_not_declared_are_noted(tmp_path: Path) -> None:
+    lines = file(tmp_path, "a.csv", "id;name\n1;x\n2;y\n")
+    shown = f"`{lines}` has one column, and its first line has ';': is it the separator, sep=';'?"
+    assert infer([str(lines)], None, {"header": True}).notes == [shown]
+    assert infer([str(lines)], None, {}).notes == [shown]
+    note = f"the first line of `{lines}` looks like a header: is it one, header=True?"
+    found = infer([str(lines)], None, {"sep": ";"})
+    assert to_ddl(found.schema) == "_c0 string, _c1 string"
+    assert note in found.notes
+    assert infer([str(lines)], None, {"sep": ";", "header": True}).notes == []
+
+
+@pytest.mark.parametrize("text", ["a,b\nc,d\n", "1,x\n2,y\n", "x,1\n2,3\n", "id,at\n", ""])
+def test_a_first_line_like_the_others_is_no_header(text: str, tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", text)
+    assert not any("header" in note for note in infer([str(path)], None, {}).notes)
+
+
+def test_a_text_among_numbers_is_noted(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "n,name,few\n1,x,a\n2,7,b\nn/a,y,1\n4,z,c\n")
+    found = infer([str(path)], None, {"header": True})
+    assert to_ddl(found.schema) == "n string, name string, few string"
+    assert [note.partition(":")[0] for note in found.notes] == ["column `n` has numbers, and texts such as `n/a`"]
+    assert to_ddl(infer([str(path)], None, {"header": True, "nullValue": "n/a"}).schema) == (
+        "n int, name string, few string"
+    )
+    late = file(tmp_path, "b.csv", "n\n" + "1\n" * 20_000 + "\x1b" + "x" * 50 + "\n" + "2\n" * 20_000)
+    (note,) = infer([str(late)], None, {"header": True}).notes
+    assert note.startswith("column `n` has numbers, and texts such as `\\u{1b}" + "x" * 39 + "…`")

@@ -30,7 +30,7 @@ SCHEMA = "k string, n int"
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that were taken after they had been read ahead. There are two cores, and no file is small."""
+    """The files that a batch got from the thread that reads ahead. There are two cores, and no file is small."""
     found: list[str] = []
     take = ReadAhead.take
 

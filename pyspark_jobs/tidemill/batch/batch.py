@@ -46,7 +46,7 @@ class Batch:
     early: EarlyFiles = field(default_factory=dict)
     """Files that the driver has read already. Empty unless the tasks run in its process."""
     ahead: ReadAhead | None = None
-    """What was read while the batch before ran. None unless the tasks run in the process of the driver."""
+    """Files that were read while the batch before ran. None unless the tasks run in the process of the driver."""
 
     @property
     def bounds(self) -> list[tuple[int, int]]:

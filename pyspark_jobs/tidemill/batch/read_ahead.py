@@ -28,7 +28,7 @@ class _Begun:
 
 
 class ReadAhead:
-    """The first files of one batch, read before it begins. Each is taken once."""
+    """The first files of one batch, read before it begins. Each is handed out once."""
 
     def __init__(
         self, sources: Mapping[str, Source], splits: Sequence[tuple[Split, ReadContext]], block_rows: int

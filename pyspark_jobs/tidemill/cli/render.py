@@ -140,12 +140,15 @@ def status_table(status: Status) -> Table:
 
 
 def _status_rows(status: Status) -> list[tuple[str, str]]:
+    from ..protocol.kinds import KINDS
+
     rows = [("pipeline", status.pipeline), ("repository", status.uri), ("branch", status.branch)]
-    kind = "void commit" if status.kind == "void" else status.kind
+    rules = None if status.kind is None else KINDS[status.kind]
+    kind = rules.noun if rules is not None and rules.noun else status.kind
     rows.append(("head", "version -1, no batch yet" if status.head < 0 else f"version {status.head}, a {kind}"))
     if status.batch_time and status.committed:
         rows += [("batch time", _readable(status.batch_time)), ("committed", _readable(status.committed))]
-    if status.kind in ("batch", "sweep"):
+    if rules is not None and rules.carries_out:
         last = status.last_batch
         words = [
             count_of(last["rows"], "row"),

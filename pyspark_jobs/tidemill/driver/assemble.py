@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..batch.batch import Batch
 from ..batch.lateness import first_late
@@ -14,6 +13,7 @@ from ..names import LEDGER
 from ..operators.contract import describe
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
+from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment, Split
 from ..protocol.successor import successor
 from .code import this_code
@@ -49,7 +49,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     state, outputs = decide.merge_state(receipts), _outputs(receipts)
     schemas = {name: describe(placed.operator) for name, placed in job.operators.items()}
     before = {} if head is None else {name: head.schemas[name] for name in head.state if name in head.schemas}
-    changes: dict[str, Any] = {
+    changes: Changes = {
         "attempt": batch.attempt,
         "plan_id": plan.plan_id,
         "replays": plan.replays,

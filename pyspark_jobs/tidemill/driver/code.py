@@ -11,7 +11,8 @@ from ..counts import named
 from ..installed import version_of_tidemill
 from ..pipeline.definition import described_function
 from ..protocol.history import effective
-from ..protocol.records import CARRIED_OUT, Commit
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit
 from .context import Context
 
 LOG = logging.getLogger("tidemill")
@@ -93,10 +94,10 @@ def other_code(context: Context, commit: Commit | None) -> OtherCode:
 
 def note_other_code(context: Context, head: Commit | None) -> None:
     """Log a warning if no batch has run since a promotion of a branch on which other code ran. The run goes on."""
-    if head is None or head.kind in CARRIED_OUT:
+    if head is None or rules_of(head).carries_out:
         return
     promoted = _ran_last(context, head)
-    if promoted is None or promoted.kind != "promote":
+    if promoted is None or not rules_of(promoted).of_branch:
         return
     found = other_code(context, promoted)
     if found:

@@ -7,12 +7,11 @@ correction. A run that executes the open plan at that time gets `Fenced`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..installed import version_of_tidemill
+from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Kind
 from ..protocol.successor import Origin, successor
 from ..store.probe import probe
@@ -28,7 +27,7 @@ def required(verb: str, reason: str) -> None:
         raise InvalidInput(f"{verb}: the reason is empty", hint="say why; the commit records it")
 
 
-def correct(context: Context, origin: Origin, kind: Kind, changes: Mapping[str, Any]) -> Commit:
+def correct(context: Context, origin: Origin, kind: Kind, changes: Changes) -> Commit:
     """Publish what earlier runs left, commit the correction, publish it, and return its commit.
 
     `Fenced` if another run commits first. Then nothing has changed.
@@ -38,7 +37,7 @@ def correct(context: Context, origin: Origin, kind: Kind, changes: Mapping[str, 
     repair(context, origin.head)
     check_history(context, origin.head, origin.number - 1)
     plan = context.log.plan(origin.number, origin.parent)
-    said = {
+    said: Changes = {
         "attempt": uuid.uuid4().hex[:12],
         "plan_id": "" if plan is None else plan.plan_id,
         "code": {"reference": context.reference, "tidemill": version_of_tidemill()},
@@ -46,6 +45,6 @@ def correct(context: Context, origin: Origin, kind: Kind, changes: Mapping[str, 
         "published_through": origin.number - 1 if context.publishes else -1,
         "committed_ms": now_ms(),
     }
-    made = context.log.create_commit(successor(origin, kind, said | dict(changes))).commit
+    made = context.log.create_commit(successor(origin, kind, said | changes)).commit
     publish(context, made)
     return made

@@ -20,6 +20,7 @@ from ..batch.read_ahead import ReadAhead
 from ..batch.work import Engine
 from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..pipeline.places import check_places
+from ..protocol.kinds import rules_of
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan, Split
@@ -45,7 +46,7 @@ from .promoted import record_operators
 from .publish import look_for_records, publish_new, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
 from .upcoming import begin_reading, upcoming
-from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
+from .withdraw import first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -127,7 +128,7 @@ class Drain:
         if missing_sinks(context, head):
             self._backlog.at(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
-        if head is not None and head.kind in WITHDRAWING:
+        if head is not None and rules_of(head).withdraws:
             withdraw_strays(context, head, first_suspect(head))
         if context.publishes:
             check_outputs(context, head, self.limits.accepted)

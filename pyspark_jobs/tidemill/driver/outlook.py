@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InvalidInput
-from ..protocol.records import CARRIED_OUT, Commit, Counts, Plan, VersionOf
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit, Counts, Plan, VersionOf
 from ..protocol.retained import At, refuse_if_gone
 from .inputs import Inputs, refuse
-from .steps import Steps, leaves_nothing
-
-REPEATED = (*CARRIED_OUT, "skip", "requeue")
+from .steps import Steps
 
 
 def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
@@ -54,7 +53,7 @@ class Outlook:
         wrong: dict[str, dict[int, list[str]]] = {}
         for step in left:
             commit = steps.commit(step)
-            if commit.kind not in REPEATED and not leaves_nothing(commit) and not commit.skipped:
+            if rules_of(commit).replayed == "refused" and not commit.skipped:
                 raise InvalidInput(
                     f"{_replaying(steps, step)}: a `{commit.kind}` cannot be repeated",
                     hint=f"replay from version {step.version + 1} on",
@@ -73,7 +72,7 @@ class Outlook:
                         f"{_replaying(steps, step)}: the rows that it requeued are no longer kept",
                         hint=f"replay from version {step.version + 1} on",
                     )
-            if commit.kind in CARRIED_OUT:
+            if rules_of(commit).carries_out:
                 plan = plan_of(steps, step, commit)
                 of_branch = wrong.setdefault(plan.branch, {})
                 of_branch[step.version] = self.inputs.wrong(plan, steps.context, steps.knowing(step, commit))

@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
+from ..protocol.kinds import Changes
 from ..protocol.named import named
 from ..protocol.progress import iso
 from ..protocol.records import Commit
@@ -52,7 +53,7 @@ class Partial:
         discard_names(self.context.store, [one.name for one in named(ours) if one.name not in kept], ours.attempt)
         return made
 
-    def _merged(self, head: Commit | None, recorded: Commit, ours: Commit) -> dict[str, Any]:
+    def _merged(self, head: Commit | None, recorded: Commit, ours: Commit) -> Changes:
         chosen = self.part.chosen
         schemas = self._both(recorded.schemas, ours.schemas)
         deadlines = [one.next_deadline["batch"] for one in (recorded, ours) if "batch" in one.next_deadline]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Operators
-from ..protocol.records import CARRIED_OUT, Commit
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit
 from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
 from .context import Context
@@ -35,13 +36,13 @@ def record_operators(context: Context, head: Commit | None) -> None:
         firsts = {one.new: one.old for one in head.renamed}
         fresh = {name: schema for name, schema in head.schemas.items() if name not in declared}
         gone = {firsts.get(name, name) for name in declared if name not in head.schemas}
-        if head.kind == "rewind":
+        if not rules_of(head).of_branch:  # a rewind
             gone &= set(refs.following)  # others were declared by `init`, and start with the next batch
         elif not head.schemas:
             gone = set()  # no batch has run on the branch, so it has all of them
         if not fresh and not gone:
             return None
-        reason = f"{SAID[head.kind]} {head.version}"
+        reason = f"{rules_of(head).brings_operators} {head.version}"
         return Operators(**position(refs, now_ms()), schemas=fresh, removed=sorted(gone), follows=True, reason=reason)
 
     if make(context.initialised(), 0) is not None:
@@ -51,8 +52,8 @@ def record_operators(context: Context, head: Commit | None) -> None:
 
 def _newest(context: Context, head: Commit | None) -> Commit | None:
     """Return the newest promotion or rewind after which only corrections came."""
-    while head is not None and head.kind not in SAID:
-        if head.kind in CARRIED_OUT or head.version == 0:
+    while head is not None and not rules_of(head).brings_operators:
+        if rules_of(head).carries_out or head.version == 0:
             return None
         head = context.log.commit(head.version - 1)
     return head

@@ -22,6 +22,7 @@ from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..protocol.codec import decode, encode
 from ..protocol.history import is_shown
+from ..protocol.kinds import rules_of
 from ..protocol.numbered import Numbered
 from ..protocol.records import Commit, OutputFile, Published, PublishedFile, VersionOf
 from ..protocol.refs import MAIN
@@ -37,8 +38,6 @@ from .former_sinks import is_former, names_of, withdraw_former
 LOG = logging.getLogger("tidemill")
 NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": "", "schema": ""}
 """A sink that a commit withdraws files of, or adds files to, but does not have."""
-CALLED = ("batch", "sweep")
-"""The kinds of commits for which a function is called even if they have no rows for it."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +171,10 @@ def works(context: Context, commit: Commit) -> Iterator[Work]:
         if described["kind"] == ForeachBatch.kind and context.branch != MAIN:
             continue
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
-        is_kept = described["kind"] is None and commit.kind != "rewind"  # one adds only what was published before
+        is_kept = described["kind"] is None and not rules_of(commit).adds_published
         files = [(place, file) for place, file in enumerate(outputs) if file.rows and not is_kept]
         withdraws = commit.withdraws.get(name, [])
-        is_called = described["kind"] == ForeachBatch.kind and commit.kind in CALLED
+        is_called = described["kind"] == ForeachBatch.kind and rules_of(commit).carries_out
         if files or withdraws or is_called:
             yield Work(commit, name, described, files, withdraws)
 
@@ -242,7 +241,7 @@ def _parts(
 
     A compaction replaces files in one partition folder after the other, so that readers find both for a short time.
     """
-    if work.commit.kind != "compact":
+    if not rules_of(work.commit).by_folder:
         yield publication, withdrawn
         return
     gone: dict[str, list[str]] = {}

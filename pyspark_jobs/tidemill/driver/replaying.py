@@ -15,7 +15,8 @@ from ..clock import now_ms
 from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
-from ..protocol.records import CARRIED_OUT, Commit, Kind, Plan, SkippedFile, Split, VersionOf
+from ..protocol.kinds import Changes, rules_of
+from ..protocol.records import Commit, Kind, Plan, SkippedFile, Split, VersionOf
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
 from .choice import Choice
@@ -122,7 +123,7 @@ class Replay(Drain):
         """Repeat a step after `head`, and return the newest commit of the branch."""
         self.repeating = steps
         planned = self._planned(head)
-        if planned is None and commit.kind in CARRIED_OUT:
+        if planned is None and rules_of(commit).carries_out:
             planned = self._copied(head, steps, step, commit)
         if planned is not None and planned.replays != step:
             of = (
@@ -151,6 +152,7 @@ class Replay(Drain):
 
     def _upcoming(self, plan: Plan) -> list[Split]:
         """Return the splits of the step after this one, if its files have the ETags that its plan says."""
+        del plan
         steps, step, found = self.repeating, self._following, []
         recorded = None if steps is None or step is None else steps.plan_of(step, steps.commit(step))
         for split in () if recorded is None else recorded.splits:
@@ -235,12 +237,17 @@ class Replay(Drain):
     def _corrected(self, head: Commit | None, commit: Commit) -> Commit:
         """Repeat a correction that concerns only the input: a `requeue`, or a commit that skipped files."""
         origin, attempt = self.context.origin(head), uuid.uuid4().hex[:12]
-        changes = {"attempt": attempt, "replays": VersionOf(commit.branch, commit.version), "reason": commit.reason}
-        changes |= {} if self.partial is None else {"computed": sorted(self.partial.part.chosen)}
+        changes: Changes = {
+            "attempt": attempt,
+            "replays": VersionOf(commit.branch, commit.version),
+            "reason": commit.reason,
+        }
+        if self.partial is not None:
+            changes["computed"] = sorted(self.partial.part.chosen)
         if commit.skipped:
             files = [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped]
             stored = store_skipped(self.context, head, files, origin.number, attempt)
-            changes |= {"skipped": commit.skipped}
+            changes["skipped"] = commit.skipped
         else:
             stored = store_requeued(self.context, head, commit.requeued, commit.released, origin.number, attempt)
             waiting = [] if head is None else head.waiting
@@ -250,5 +257,5 @@ class Replay(Drain):
                 "waiting": [*waiting, *commit.requeued],
             }
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
-        kind: Kind = "requeue" if commit.kind == "requeue" else "skip"
+        kind: Kind = commit.kind if rules_of(commit).replayed == "again" else "skip"
         return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})

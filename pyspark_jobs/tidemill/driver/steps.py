@@ -14,19 +14,16 @@ from functools import cached_property
 
 from .. import names
 from ..protocol.history import effective, is_effective
+from ..protocol.kinds import rules_of
 from ..protocol.log import Log
 from ..protocol.records import Commit, Plan, VersionOf
 from ..protocol.retained import fork_of
 from .context import Context
 
-NOTHING = ("void", "rewind", "compact")
-"""The kinds that leave nothing to repeat: what they undid is not in the effective history, or they concern only sinks.
-"""
-
 
 def leaves_nothing(commit: Commit) -> bool:
     """Whether a commit leaves nothing to repeat. A rewind may have taken files out of the input."""
-    return commit.kind in NOTHING and not commit.skipped
+    return rules_of(commit).replayed == "nothing" and not commit.skipped
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..counts import count_of, versions_of
 from ..errors import InvalidInput
 from ..protocol.history import is_shown, last_forget
+from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Published, VersionOf
 from ..sinks import plain_sink
 from ..sinks.contract import Identity, Publication, Sink
@@ -21,15 +22,13 @@ from ..sinks.foreach import ForeachBatch
 from .context import Context
 from .former_sinks import check_former, places_of
 from .lost_versions import place_of
-from .publish import CALLED, NOT_DESCRIBED, read_record, works
+from .publish import NOT_DESCRIBED, read_record, works
 
 LOG = logging.getLogger("tidemill")
 
 
 SUSPECT_VERSIONS = 100
 """For how many versions after a correction a run looks for files that it withdrew and a stalled process copied."""
-WITHDRAWING = ("rewind", "forget", "compact", "promote")
-"""The kinds of commits that withdraw files."""
 KEEP = 'leave what is published as it is: outputs="keep" or --outputs keep'
 """What helps if a promotion cannot withdraw what a sink shows."""
 
@@ -56,7 +55,7 @@ def published_sinks(context: Context, commit: Commit) -> list[str]:
     return [
         work.name
         for work in works(context, commit)
-        if work.files or (work.described["kind"] == ForeachBatch.kind and commit.kind in CALLED)
+        if work.files or (work.described["kind"] == ForeachBatch.kind and rules_of(commit).carries_out)
     ]
 
 

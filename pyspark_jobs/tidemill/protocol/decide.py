@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from .kinds import rules_of
 from .progress import iso
-from .records import CARRIED_OUT, Commit
+from .records import Commit
 from .tiling import check_receipts, coalesce, merge_state, visible
 
 __all__ = [
@@ -31,8 +32,6 @@ __all__ = [
 ]
 
 Outcome = Literal["ours", "already", "fenced"]
-OF_PLAN = (*CARRIED_OUT, "void")
-"""Kinds of commits that depend on their plan alone, so two attempts at them are the same commit."""
 TimeRule = Literal["arrival", "plan"]
 
 
@@ -55,7 +54,7 @@ def commit_outcome(ours: Commit, theirs: Commit) -> Outcome:
     """
     if theirs.attempt == ours.attempt:
         return "ours"
-    same = theirs.kind in OF_PLAN and (theirs.plan_id, theirs.kind) == (ours.plan_id, ours.kind)
+    same = rules_of(theirs).is_of_plan and (theirs.plan_id, theirs.kind) == (ours.plan_id, ours.kind)
     return "already" if same else "fenced"
 
 
@@ -70,9 +69,9 @@ def fenced_reason(ours: Commit, theirs: Commit) -> str:
 
 def fenced_hint(theirs: Commit) -> str:
     """Return the advice for `fenced`. A void commit means that the plan was abandoned while this run executed it."""
-    if theirs.kind == "void":
+    if rules_of(theirs).abandons:
         return "the plan of this run was abandoned with `replan`; run again to plan the files that wait now"
-    if theirs.kind not in OF_PLAN:
+    if not rules_of(theirs).is_of_plan:
         return f"a `{theirs.kind}` took the number of this version meanwhile; run again"
     return "find the other run, and let only one of them continue"
 

@@ -20,8 +20,9 @@ from ..errors import CorruptState, Fenced, InternalError, InvalidInput
 from ..store import Store, side_by_side
 from . import decide
 from .codec import checksum_of, decode, encode
+from .kinds import rules_of
 from .numbered import Numbered
-from .records import CARRIED_OUT, Commit, Forgotten, Parent, Plan
+from .records import Commit, Forgotten, Parent, Plan
 from .refs import MAIN, Refs
 
 Attached = TypeVar("Attached", Plan, Commit)
@@ -244,7 +245,7 @@ class Log:
 
     def plan_of(self, commit: Commit) -> Plan | None:
         """Return the plan that a commit carried out. None for other kinds of commits, and if the plan is missing."""
-        if commit.kind not in CARRIED_OUT:
+        if not rules_of(commit).carries_out:
             return None
         plan = self.plan(commit.version)
         return plan if plan is not None and plan.plan_id == commit.plan_id else None

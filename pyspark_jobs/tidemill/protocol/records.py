@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from .bounds import Change, Count, EventMs, Hash, Ms, Number, Positive, Version
 
@@ -20,8 +20,6 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-CARRIED_OUT: tuple[PlanKind, ...] = get_args(PlanKind)
-"""The kinds of commits that carry out a plan."""
 Kind = Literal[
     "batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "compact", "promote"
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """What a commit inherits from the head: `successor(origin, kind, changes)`, the only way to make a commit record.
 
 Pure. INVARIANT: whatever a kind of commit may not change is inherited, so no correction can lose state, the ledger or
-a watermark. The table `CHANGES` is the whole rule.
+a watermark. What each kind may change is in `kinds`.
 """
 
 from __future__ import annotations
@@ -9,60 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ..errors import InternalError
 from ..names import LEDGER
 from .compatible import present_name
 from .history import last_forget, replaced_at
+from .kinds import KINDS, RECORDED, RESTORED, Changes
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
-
-RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays", "computed"}
-"""What each commit says about itself, whatever its kind."""
-BATCH = {
-    "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
-    "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "late_examples", "durations_ms",
-    "peak_memory_bytes", "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed",
-    "state_changes", "skipped",
-}  # fmt: skip
-"""What a batch or sweep makes."""
-RESTORED = {
-    "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "operators", "schemas", "sources",
-    "next_deadline", "waiting", "renamed",
-}  # fmt: skip
-"""What a rewind takes from the version that it restores."""
-CORRECTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "skipped"}
-"""What a rewind says of itself and of the sinks."""
-PROMOTED = {
-    "reason",
-    "restores",
-    "replaced",
-    "shown_by",
-    "withdraws",
-    "adds",
-    "quarantine",
-    "sinks",
-    "promoted",
-    "promotions",
-}
-"""What a promotion says of itself and of the sinks."""
-CHANGES: dict[Kind, set[str]] = {
-    "batch": BATCH,
-    "sweep": BATCH,
-    "void": {"reason"},
-    "skip": {"reason", "ledger", "rows", "skipped"},
-    "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
-    "migrate": {"reason", "state", "rows", "schemas", "operators", "next_deadline", "renamed", "state_changes"},
-    "requeue": {"reason", "ledger", "rows", "requeued", "released", "waiting"},
-    "rewind": RESTORED | CORRECTED | {"sinks"},
-    "promote": RESTORED | PROMOTED,
-    "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
-    "compact": {"reason", "withdraws", "adds", "shown_by"},
-}
-"""What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
-BACKWARDS: set[Kind] = {"reset", "rewind"}
-"""The kinds of commits whose batch time may be before that of the head."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +39,13 @@ class Origin:
         return self.refs.start if self.head is None else self.head.as_parent
 
 
-def successor(origin: Origin, kind: Kind, changes: Mapping[str, Any]) -> Commit:
+def successor(origin: Origin, kind: Kind, changes: Changes) -> Commit:
     """Return the commit of a kind that follows `origin`. `InternalError` for a change that the kind may not make."""
-    wrong = sorted(changes.keys() - CHANGES[kind] - RECORDED)
+    wrong = sorted(changes.keys() - KINDS[kind].changes - RECORDED)
     if wrong:
         raise InternalError(f"make a {kind} commit: it may not change {', '.join(wrong)}")
     made = dataclasses.replace(_inherited(origin), kind=kind, **changes)
-    if origin.head is not None and made.batch_time_ms < origin.head.batch_time_ms and kind not in BACKWARDS:
+    if origin.head is not None and made.batch_time_ms < origin.head.batch_time_ms and not KINDS[kind].goes_back:
         raise InternalError(
             f"make a {kind} commit: its batch time {made.batch_time_ms} is before that of version "
             f"{origin.head.version}, {origin.head.batch_time_ms}"
@@ -137,22 +92,26 @@ def _inherited(origin: Origin) -> Commit:
     )
 
 
-def restored(origin: Origin, target: Commit | None) -> dict[str, Any]:
+def taken_over(commit: Commit) -> Changes:
+    """Return what a rewind or a promotion takes from a commit, unchanged."""
+    return cast("Changes", {name: getattr(commit, name) for name in RESTORED})
+
+
+def restored(origin: Origin, target: Commit | None) -> Changes:
     """Return the changes by which the commit after `origin` has everything as of `target`. None: version -1.
 
     Operators that `init` removed since then stay removed.
     """
     refs = origin.refs
     like = _inherited(Origin(refs, origin.branch, target))
-    changes = {name: getattr(like, name) for name in RESTORED}
+    changes = taken_over(like)
     removed = {present_name(name, (), like.renamed) for name in refs.former}
     state = {name: maps for name, maps in like.state.items() if name not in removed}
     rows = {name: maps for name, maps in like.rows.items() if name in state or name == LEDGER}
     operators = {name: metrics for name, metrics in like.operators.items() if name in state}
     schemas = {name: schema for name, schema in like.schemas.items() if name not in removed}
     changes |= {"state": state, "rows": rows, "operators": operators, "schemas": schemas}
-    changes["sinks"] = _shown(origin.head, target)
-    changes["replaced"] = replaced_at(origin.number, target)
+    changes |= {"sinks": _shown(origin.head, target), "replaced": replaced_at(origin.number, target)}
     changes["restores"] = refs.start if target is None else target.as_parent
     return changes
 

@@ -9,6 +9,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..protocol.records import Kind
+
 
 @dataclass(frozen=True)
 class Point:
@@ -17,7 +19,7 @@ class Point:
     label: str
     version: int
     branch: str
-    kind: str
+    kind: Kind
     parent: str
     """The version that it follows. `main@-1` is what `init` made."""
     batch_time_ms: int

@@ -9,8 +9,8 @@ import html
 from collections.abc import Iterable, Sequence
 
 from ..counts import count_of
+from ..protocol.kinds import KINDS
 from ..protocol.progress import iso
-from ..protocol.records import CARRIED_OUT
 from .data import Point, Report
 
 MOST_COMMITS = 50
@@ -19,7 +19,7 @@ MOST_COMMITS = 50
 def plain_tables(report: Report) -> str:
     """Return the head, operators, newest commits and corrections as tables."""
     newest = list(reversed(report.commits[-MOST_COMMITS:]))
-    corrections = [one for one in reversed(report.commits) if one.kind not in CARRIED_OUT]
+    corrections = [one for one in reversed(report.commits) if not KINDS[one.kind].carries_out]
     return "\n".join(
         [
             f"<h1>{_text(report.pipeline)}</h1>",

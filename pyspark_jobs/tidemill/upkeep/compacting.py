@@ -26,6 +26,7 @@ from ..driver.publish import read_record, repair
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..pipeline.job import Output
 from ..protocol.history import shown, shown_again
+from ..protocol.kinds import Changes
 from ..protocol.records import AddedOutput, Commit, OutputFile, PublishedFile, VersionOf, digest
 from ..protocol.records import Published as Record
 from ..protocol.refs import MAIN
@@ -223,7 +224,7 @@ class _Joining:
             self.place.name, group.first, group.last, group.files, len(files), group.bytes, size, made.version
         )
 
-    def _changes(self, files: list[OutputFile], reason: str) -> dict[str, object]:
+    def _changes(self, files: list[OutputFile], reason: str) -> Changes:
         name, members = self.place.name, self.group.members
         records = [one.record for one in members]
         between = [version for version in self.place.rowless if self.group.first < version < self.group.last]

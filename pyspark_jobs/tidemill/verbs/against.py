@@ -17,7 +17,8 @@ import pyarrow.types as pt
 from ..driver.context import Context
 from ..driver.inputs import RecordedFile
 from ..errors import InvalidInput, StoreUnavailable
-from ..protocol.records import CARRIED_OUT, Commit
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit
 from .covered import CATCH_UP, files_left_out, own_versions
 from .diff import DiffRequest, diff
 from .diff_outputs import OutputDiff
@@ -149,7 +150,7 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
             if rows.total or one in made
         },
         problems=found.problems,
-        own=[one.version for one in own if one.kind in CARRIED_OUT and one.replays is None],
+        own=[one.version for one in own if rules_of(one).carries_out and one.replays is None],
         left_out=files_left_out(own),
         dropped_sinks=_dropped(context, head),
         **_refused(context, name, goes_on=theirs.replays is not None),

@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..driver.context import Context
 from ..errors import CorruptState, InvalidInput
 from ..names import REQUEUED, number_of_file, requeued_version
+from ..protocol.kinds import rules_of
 from ..protocol.records import Commit
 from ..protocol.retained import At, at, is_kept
 from ..sources.ledger import requeued_objects
@@ -61,7 +62,7 @@ def came_back(
     numbered = {(of.commit.branch, of.commit.version, of.number): row for row, of in enumerate(by)}
     own = {(branch, version) for branch, version, _ in numbered}
     first = min((version for _, version in own), default=0)
-    is_promotion = commit.kind == "promote"
+    is_promotion = rules_of(commit).of_branch
     itself, refs = (commit.branch, commit.version), context.initialised()
     repeated = None if commit.replays is None else (commit.replays.branch, commit.replays.version)
     found: dict[int, int] = {}

@@ -13,7 +13,8 @@ from ..driver.context import Context
 from ..driver.inputs import RecordedFile
 from ..errors import InvalidInput
 from ..protocol.history import effective
-from ..protocol.records import CARRIED_OUT, Commit
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit
 from ..sources.contract import SourceFile
 from ..sources.ledger import SKIPPED, Known, look_up
 
@@ -37,7 +38,7 @@ def files_left_out(own: Iterable[Commit]) -> list[RecordedFile]:
     return [
         RecordedFile(file.source, file.path, commit.version if commit.replays is None else commit.replays.version)
         for commit in own
-        if commit.kind in CARRIED_OUT
+        if rules_of(commit).carries_out
         for file in commit.skipped
     ]
 
@@ -57,7 +58,7 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
                     hint="replay into a new branch",
                 )
         wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
-        plan = context.log.plan(version) if commit.kind == "batch" else None
+        plan = context.log.plan(version) if rules_of(commit).reads else None
         wanted += [] if plan is None else [(one.source, one.path) for one in plan.splits if one.path not in waiting]
         found = [path for (_, path), known in _known(ledger, wanted) if known is None]
         if found:

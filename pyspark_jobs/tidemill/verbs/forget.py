@@ -22,6 +22,7 @@ from ..driver.publish import repair
 from ..driver.versions import unless_given_up
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.history import is_effective, shown_again
+from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
@@ -289,7 +290,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         columns=_columns(asked),
         drop_refs=asked.drop_refs,
     )
-    changes = {
+    changes: Changes = {
         "attempt": attempt,
         "reason": asked.reason,
         "state": state,

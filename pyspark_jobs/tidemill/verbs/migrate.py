@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from .. import names
 from ..batch.migrating import MigrateWork
@@ -27,6 +26,7 @@ from ..pipeline.definition import described_function
 from ..pipeline.places import check_places
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
+from ..protocol.kinds import Changes
 from ..protocol.records import Commit, OperatorMetrics, Segment
 from ..store.probe import probe
 
@@ -113,7 +113,7 @@ def _rewritten(
 
 def _changes(
     context: Context, head: Commit, moves: list[Move], made: Mapping[str, Made], place: Place, reason: str
-) -> dict[str, Any]:
+) -> Changes:
     """Return what the commit changes."""
     olds = {move.old for move in moves}
     state = {name: maps for name, maps in head.state.items() if name not in olds}

@@ -12,7 +12,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..driver.choice import Choice
 from ..driver.code import other_code, promoted_code
@@ -33,7 +33,7 @@ from ..protocol.history import effective, is_effective, last_forget, replaced_at
 from ..protocol.named import Object
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
-from ..protocol.successor import RESTORED, totals
+from ..protocol.successor import taken_over, totals
 from ..store.probe import probe
 from ..upkeep.objects import check_stored
 from ..upkeep.rest_published import Writing
@@ -105,7 +105,7 @@ def promote(
     check_stored(context.store, _taken(branch, found), f"promote `{name}`")
     origin = context.origin(found.head)
     theirs, outputs_of = found.theirs, context.job.outputs
-    changes: dict[str, Any] = {name: getattr(theirs, name) for name in RESTORED}
+    changes = taken_over(theirs)
     changes |= {
         "reason": reason,
         "code": promoted_code(branch, theirs),

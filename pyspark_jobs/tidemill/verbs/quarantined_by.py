@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..driver.context import Context
 from ..driver.steps import first_own
 from ..protocol.history import effective
+from ..protocol.kinds import rules_of
 from ..protocol.log import Log
 from ..protocol.records import Commit, QuarantineFile
 
@@ -34,7 +35,7 @@ def quarantined_by(context: Context, commit: Commit) -> list[RowOf]:
 
 def _batches(context: Context, commit: Commit) -> list[Commit]:
     """Return the commits whose rows a version has: its own, or of a promotion those that its history has taken over."""
-    if commit.kind != "promote" or commit.promoted is None:
+    if not rules_of(commit).of_branch or commit.promoted is None:
         return [commit]
     log = Log(context.store, commit.promoted.branch)
     theirs = log.commit(commit.promoted.version)

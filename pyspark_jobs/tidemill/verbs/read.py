@@ -23,6 +23,7 @@ from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
+from ..protocol.kinds import rules_of
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile
 from ..protocol.refs import MAIN
@@ -278,7 +279,7 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
 def output_files(commit: Commit, name: str) -> list[list[OutputFile]]:
     """Return the files of a sink in a version, by the version that wrote them: a promotion has those of its branch."""
     groups = [commit.outputs.get(name, [])]
-    if commit.kind == "promote":  # what the branch made, version by version
+    if rules_of(commit).of_branch:  # what the branch made, version by version
         groups += [one.files for one in commit.adds.get(name, []) if one.branch != commit.branch]
     return [files for files in groups if files]
 

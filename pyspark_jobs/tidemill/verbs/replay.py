@@ -25,7 +25,7 @@ from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.part import Part, part_of
 from ..protocol.history import effective
-from ..protocol.records import CARRIED_OUT
+from ..protocol.kinds import rules_of
 from ..protocol.refs import MAIN
 from .branch import branch
 from .open import on_branch
@@ -206,7 +206,7 @@ def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
     """
     theirs = ours.head()
     own = [] if theirs is None else reversed(list(effective(theirs, ours.log.first)))
-    if theirs is None or not any(ours.log.commit(version).kind in CARRIED_OUT for version in own):
+    if theirs is None or not any(rules_of(ours.log.commit(version)).carries_out for version in own):
         return
     lacking = [f"operator `{one}`" for one in sorted(theirs.schemas) if one not in ours.job.operators]
     lacking += [f"sink `{one}`" for one in sorted(theirs.sinks) if one not in ours.job.outputs]

@@ -26,6 +26,7 @@ from ..driver.ledger import store_requeued
 from ..driver.versions import VersionSpec, kept_commit, resolve
 from ..errors import Fenced, InvalidInput
 from ..protocol.history import is_effective
+from ..protocol.kinds import Changes, rules_of
 from ..protocol.records import Commit, Requeued, Segment, Split, digest
 from ..protocol.successor import Origin
 from ..schema import int64_array, string_array
@@ -67,7 +68,7 @@ def requeue(
         ledger = store_requeued(context, origin.head, splits, files, origin.number, attempt)
         segments = ledger.segments
         before = origin.head
-        changes = {
+        changes: Changes = {
             "attempt": attempt,
             "reason": reason or None,
             "ledger": segments,
@@ -135,7 +136,7 @@ def _check_effective(context: Context, head: Commit | None, commit: Commit) -> N
             if has_rows
             else "write the corrected rows to a new file of the source",
         )
-    if commit.kind == "promote":
+    if rules_of(commit).of_branch:
         raise InvalidInput(
             f"requeue version {commit.version}: it is a promotion that was rewound",
             hint="requeue the versions that count again; `tidemill quarantine` lists their rows",

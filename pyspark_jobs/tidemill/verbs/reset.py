@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ..driver.bounds import check_batch_time, check_watermark
 from ..driver.context import Context
 from ..driver.correct import correct, required
 from ..driver.identity import check_root
 from ..errors import InvalidInput
+from ..protocol.kinds import Changes
 from ..protocol.records import Commit
 from ..protocol.successor import Origin
 from ..spelling import unknown
@@ -40,7 +40,7 @@ def reset(
     check_root(context)
     origin = context.origin(context.head())
     found = _changes(context, origin, watermark, batch_time)
-    changes: dict[str, Any] = {"reason": reason}
+    changes: Changes = {"reason": reason}
     if found.watermarks:
         before = origin.head.watermarks if origin.head is not None else {}
         changes["watermarks"] = {**before, **{name: after for name, (_, after) in found.watermarks.items()}}

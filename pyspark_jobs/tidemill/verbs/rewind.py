@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .. import names
 from ..driver.context import Context
@@ -24,6 +23,7 @@ from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.history import last_forget
+from ..protocol.kinds import Changes, rules_of
 from ..protocol.records import Commit, SkippedFile
 from ..protocol.retained import refuse_if_gone
 from ..protocol.successor import Origin, restored
@@ -79,7 +79,7 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
     origin = context.origin(origin.head)
     attempt = uuid.uuid4().hex[:12]
     to = Writing(origin.number, attempt)
-    changes: dict[str, Any] = {
+    changes: Changes = {
         "attempt": attempt,
         "reason": reason,
         **restored(origin, target),
@@ -172,7 +172,7 @@ def _read_by(context: Context, undone: Sequence[Commit], target: Commit | None) 
     """Return the files that the undone versions read or skipped and the target did not, by source and path."""
     files: dict[tuple[str, str], SourceFile] = {}
     for commit in undone:
-        if commit.kind == "batch":
+        if rules_of(commit).reads:
             files |= planned_files(context.log.plan(commit.version))
         files |= {
             (one.source, one.path): SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped

@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..driver.context import Context
 from ..driver.discard import discarded_if_full
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_withdrawable
 from ..protocol.history import Correction, correction
+from ..protocol.kinds import Changes, rules_of
 from ..protocol.log import Log
 from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
 from ..protocol.retained import refuse_if_gone
@@ -63,7 +63,7 @@ def sink_change(context: Context, head: Commit | None, target: Commit | None, ve
     return SinkChange(verb, change.undone, change.shown_by, withdraws, added, rest)
 
 
-def published_instead(context: Context, head: Commit | None, change: SinkChange, to: Writing) -> dict[str, Any]:
+def published_instead(context: Context, head: Commit | None, change: SinkChange, to: Writing) -> Changes:
     """Store what stays of withdrawn files, and return what the commit says of the sinks."""
     adds: dict[str, list[AddedOutput]] = {}
     with fenced_if_overtaken(context, head, change.verb), discarded_if_full(context.store, to.attempt):
@@ -92,7 +92,7 @@ def _promoted_ids(context: Context, promotion: Commit) -> set[int]:
     found: set[int] = set()
     for one in (one for those in promotion.adds.values() for one in those if one.branch != promotion.branch):
         made = Log(context.store, one.branch).commit(one.version)
-        found |= _promoted_ids(context, made) if made.kind == "promote" else {one.version}
+        found |= _promoted_ids(context, made) if rules_of(made).of_branch else {one.version}
     return found
 
 

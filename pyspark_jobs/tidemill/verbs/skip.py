@@ -19,6 +19,7 @@ from ..driver.ledger import store_skipped
 from ..driver.listing import listed_files
 from ..driver.overtaken import fenced_if_overtaken
 from ..errors import Fenced, InvalidInput
+from ..protocol.kinds import Changes
 from ..protocol.records import Commit, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
@@ -44,7 +45,7 @@ def skip(context: Context, file: File, reason: str) -> Commit:
     with fenced_if_overtaken(context, origin.head, "skip"):
         found = _found(context, origin, file).file
         stored = store_skipped(context, origin.head, [found], origin.number, attempt)
-    changes = {
+    changes: Changes = {
         "attempt": attempt,
         "reason": reason,
         "ledger": stored.segments,

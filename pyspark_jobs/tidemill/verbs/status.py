@@ -14,7 +14,7 @@ from ..errors import CorruptState, InvalidInput, StoreUnavailable
 if TYPE_CHECKING:
     from ..driver.context import Context
     from ..driver.plan import Waiting
-    from ..protocol.records import Commit
+    from ..protocol.records import Commit, Kind
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Status:
     uri: str
     branch: str
     head: int
-    kind: str | None
+    kind: Kind | None
     batch_time: str | None
     committed: str | None
     watermarks: dict[str, str]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.unit.protocol import valid_records as make
 from tidemill.errors import InternalError
 from tidemill.protocol.decide import (
-    OF_PLAN,
     BatchTime,
     Observed,
     batch_time,
@@ -27,8 +26,8 @@ from tidemill.protocol.decide import (
     sweep_time,
     visible,
 )
+from tidemill.protocol.kinds import KINDS
 from tidemill.protocol.records import HASH_END, Receipt, Segment
-from tidemill.protocol.successor import CHANGES
 from tidemill.protocol.tiling import NEVER, due_from, neighbours, with_due_from
 
 # commit_outcome
@@ -48,7 +47,7 @@ def test_a_stored_commit_is_ours_or_of_the_same_plan_or_of_another_run(theirs: d
     assert commit_outcome(make.commit(3, "try-1"), make.commit(3, **theirs)) == outcome
 
 
-@pytest.mark.parametrize("kind", sorted(set(CHANGES) - set(OF_PLAN)))
+@pytest.mark.parametrize("kind", [kind for kind, rules in KINDS.items() if not rules.is_of_plan])
 def test_two_attempts_at_a_correction_are_two_corrections_also_without_a_plan(kind: Any) -> None:
     for plan_id in ("", "plan-3"):
         ours, theirs = (make.commit(3, attempt, kind=kind, plan_id=plan_id) for attempt in ("try-1", "try-2"))

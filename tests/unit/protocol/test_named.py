@@ -9,10 +9,11 @@ from hypothesis import given, settings
 
 from tests.unit.protocol import valid_records as make
 from tests.unit.protocol.any_records import commits
+from tidemill.protocol.kinds import BATCH, KINDS, RECORDED
 from tidemill.protocol.named import Object, named
 from tidemill.protocol.records import Commit, OutputFile, Segment, StoreVersion
 from tidemill.protocol.refs import BaseOf, Seeds, begin
-from tidemill.protocol.successor import BATCH, CHANGES, RECORDED, Origin, successor
+from tidemill.protocol.successor import Origin, successor
 
 REFS = begin(dataclasses.replace(make.init(), checksum="checksum of init"))
 
@@ -58,9 +59,10 @@ def test_the_etag_of_an_output_is_kept() -> None:
 
 
 def test_corrections_of_the_input_or_time_change_neither_state_nor_outputs() -> None:
-    assert CHANGES["batch"] == CHANGES["sweep"] == BATCH
-    assert CHANGES["void"] == {"reason"}
-    for kind, changes in CHANGES.items():
+    assert KINDS["batch"].changes == KINDS["sweep"].changes == BATCH
+    assert KINDS["void"].changes == {"reason"}
+    for kind, rules in KINDS.items():
+        changes = rules.changes
         assert not changes & {"version", "branch", "parent", "pipeline_uuid", "refs_through", "refs_checksum", "kind"}
         if kind in ("void", "skip", "reset"):
             assert not changes & {"state", "outputs", "quarantine", "counts", "schemas"}

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.protocol import valid_records as make
 from tidemill.errors import InternalError
+from tidemill.protocol.kinds import KINDS, RECORDED
 from tidemill.protocol.named import named
 from tidemill.protocol.records import (
     AddedOutput,
@@ -21,7 +22,7 @@ from tidemill.protocol.records import (
     Split,
 )
 from tidemill.protocol.refs import Seeds, begin
-from tidemill.protocol.successor import CHANGES, RECORDED, Origin, successor
+from tidemill.protocol.successor import Origin, successor
 
 REFS = dataclasses.replace(
     begin(dataclasses.replace(make.init(), checksum="checksum of init")), ledger=[make.segment("start")]
@@ -97,7 +98,7 @@ def test_the_first_commit_follows_the_init_record_and_has_its_ledger() -> None:
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_a_change_that_a_kind_may_not_make_is_an_internal_error(kind: Kind) -> None:
     fields = {field.name for field in dataclasses.fields(Commit)} - {"checksum", "format", "kind"}
-    for name in sorted(fields - CHANGES[kind] - RECORDED):
+    for name in sorted(fields - KINDS[kind].changes - RECORDED):
         with pytest.raises(InternalError, match=f"make a {kind} commit: it may not change {name}"):
             successor(Origin(REFS, "main", HEAD), kind, {name: None})
 

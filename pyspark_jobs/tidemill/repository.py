@@ -1,6 +1,6 @@
 """`Repository`, the object that `tm.open` returns: a pipeline on a root, with one method for each verb.
 
-INVARIANT: a method here only forwards to its verb in `verbs`, so the command line and Python do the same. What runs
+INVARIANT: a method here only forwards to its action or verb, so the command line and Python do the same. What runs
 batches is imported when it is first called, so that commands that only read start fast.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
@@ -18,9 +18,10 @@ from .protocol.refs import Refs
 from .reader import Reader
 from .verbs.init import init
 from .verbs.open import open_context
-from .verbs.replan import replan
 
 if TYPE_CHECKING:
+    from .actions.carry_out import Expect
+    from .actions.contract import Action, ActionPlan
     from .batch.rewriting import Function
     from .driver.drain import Drained, Limits, OnProgress
     from .driver.migration import Functions
@@ -154,30 +155,112 @@ class Repository(Reader):
 
         return publish(self.context, since, sink)
 
-    def replan(self, reason: str) -> Commit:
+    @overload
+    def replan(
+        self, reason: str, *, dry_run: Literal[False] = False, expect: Expect | None = None, if_needed: bool = False
+    ) -> Commit: ...
+
+    @overload
+    def replan(
+        self, reason: str, *, dry_run: Literal[True], expect: Expect | None = None, if_needed: bool = False
+    ) -> ActionPlan: ...
+
+    def replan(
+        self, reason: str, *, dry_run: bool = False, expect: Expect | None = None, if_needed: bool = False
+    ) -> Commit | ActionPlan:
         """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
 
         A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
         again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
-        """
-        return replan(self.context, reason)
 
-    def skip(self, file: str | tuple[str, str], reason: str) -> Commit:
+        The other arguments are those of all corrections. `dry_run`: change nothing, and return what would happen, as
+        an `ActionPlan` with `lines()`, `as_dict()` and `requires`. `expect`: such a plan, its `requires`, or the commit
+        of the head; `Fenced` if another commit or plan came since, so what was agreed to is done, or nothing.
+        `if_needed`: if an earlier try of this Airflow task made the correction, return that commit.
+        """
+        from .actions.replan import Replan
+
+        return self._act(Replan(reason=reason), dry_run, expect, if_needed)
+
+    @overload
+    def skip(
+        self,
+        file: str | tuple[str, str],
+        reason: str,
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+
+    @overload
+    def skip(
+        self,
+        file: str | tuple[str, str],
+        reason: str,
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> ActionPlan: ...
+
+    def skip(
+        self,
+        file: str | tuple[str, str],
+        reason: str,
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | ActionPlan:
         """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
 
         `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,
         or is in the plan of a batch that failed; then that plan ends, and the next run plans its other files. The
         commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
-        source says `overwritten="new"`.
+        source says `overwritten="new"`. The other arguments are those of `replan`.
 
         `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
         another run commits first; then nothing has changed.
         """
-        from .verbs.skip import skip
+        from .actions.skip import Skip
 
-        return skip(self.context, file, reason)
+        return self._act(Skip(file=file, reason=reason), dry_run, expect, if_needed)
 
-    def rewind(self, to_version: int | str, reason: str, without: Sequence[str | tuple[str, str]] = ()) -> Commit:
+    @overload
+    def rewind(
+        self,
+        to_version: int | str,
+        reason: str,
+        without: Sequence[str | tuple[str, str]] = (),
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+
+    @overload
+    def rewind(
+        self,
+        to_version: int | str,
+        reason: str,
+        without: Sequence[str | tuple[str, str]] = (),
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> ActionPlan: ...
+
+    def rewind(
+        self,
+        to_version: int | str,
+        reason: str,
+        without: Sequence[str | tuple[str, str]] = (),
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | ActionPlan:
         """Go back to a version, by a commit that restores it. Return that commit.
 
         State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
@@ -187,15 +270,16 @@ class Repository(Reader):
         Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
         function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
         such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
-        was undone. Its files are then published again.
+        was undone. Its files are then published again. The other arguments are those of `replan`.
 
         `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
         read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
         crash leaves the rewind committed or not; the next run completes what it does to the sinks.
         """
-        from .verbs.rewind import rewind
+        from .actions.rewind import Rewind
 
-        return rewind(self.context, to_version, reason, without)
+        action = Rewind(to_version=to_version, without=without, reason=reason)
+        return self._act(action, dry_run, expect, if_needed)
 
     def tag(self, name: str, version: int | str | None = None, reason: str = "", move: bool = False) -> Tagged:
         """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
@@ -222,25 +306,66 @@ class Repository(Reader):
 
         return untag(self.context, name, reason)
 
+    @overload
     def reset(
         self,
         watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
         batch_time: int | str | datetime | None = None,
         reason: str = "",
-    ) -> Commit:
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+
+    @overload
+    def reset(
+        self,
+        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
+        batch_time: int | str | datetime | None = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> ActionPlan: ...
+
+    def reset(
+        self,
+        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
+        batch_time: int | str | datetime | None = None,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | ActionPlan:
         """Set watermarks or the batch time to another value, and return the commit that does it.
 
         Nothing else moves either of them back. `watermark`: a time for all watermarks, or a dict by name
         (`<source>.<column>`). `batch_time`: the time from which later batches count. Times are ms since the epoch, ISO
         text or datetimes. An open plan ends. State stays as it is: what has ended or timed out does not come back, and
-        rows that were late stay dropped or in quarantine.
+        rows that were late stay dropped or in quarantine. The other arguments are those of `replan`.
 
         `InvalidInput` for an unknown watermark, a batch time out of bounds, or an empty `reason`. `Fenced` if another
         run commits first; then nothing has changed.
         """
-        from .verbs.reset import reset
+        from .actions.reset import Reset
 
-        return reset(self.context, watermark, batch_time, reason)
+        action = Reset(watermark=watermark, batch_time=batch_time, reason=reason)
+        return self._act(action, dry_run, expect, if_needed)
+
+    def _act(self, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Commit | ActionPlan:
+        """Carry an action out and return its commit, or return its plan."""
+        from .actions.carry_out import carry_out, look, made_before, refuse_unexpected
+
+        if dry_run:
+            plan = look(self.context, action)
+            if expect is not None:
+                refuse_unexpected(action, expect, plan)
+            return plan
+        before = made_before(self.context, action) if if_needed else []
+        return before[-1] if before else carry_out(self.context, action, expect).commit
 
     def migrate(
         self,

@@ -12,6 +12,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, files, opened, published, run
+from tidemill.actions.rewind import RewindPlan
 from tidemill.cli.main import main
 from tidemill.driver.correct import correct
 
@@ -119,7 +120,7 @@ def test_what_a_rewind_restores_is_held_while_retention_gives_it_up(
         assert opened(tmp_path).maintain(keep_versions=1).floor == 3
         return correct(*arguments)
 
-    monkeypatch.setattr("tidemill.verbs.rewind.correct", meanwhile)
+    monkeypatch.setattr("tidemill.actions.carry_out.correct", meanwhile)
     assert r.rewind(2, "no mistake").version == 4
     assert opened(tmp_path).verify(deep=True).problems == []
     assert [(row["k"], row["n"]) for row in published(tmp_path)] == [(row["k"], row["n"]) for row in before]
@@ -405,13 +406,12 @@ def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path
 
 
 def test_files_that_are_gone_and_files_that_were_skipped_are_named_before(tmp_path: Path) -> None:
-    from tidemill.verbs.rewind import planned
-
     r = three(tmp_path)
     (tmp_path / "in" / "d.csv").write_text("d,1\n")
     r.skip("d.csv", "a test")
     (tmp_path / "in" / "b.csv").unlink()
-    found = planned(r.context, 0)
+    found = r.rewind(0, "a test", dry_run=True)
+    assert isinstance(found, RewindPlan)
     assert [file.path for file in found.waiting] == ["c.csv", "d.csv"]
     assert [file.path for file in found.gone] == ["b.csv"]
     r.rewind(0, "a test")

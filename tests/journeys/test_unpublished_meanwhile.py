@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, published, run
 from tidemill.driver import publish as publishing
-from tidemill.verbs import forget, rewind
+from tidemill.verbs import forget
 
 UNCACHED = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0}
 
@@ -45,7 +45,7 @@ def dies_in_publishing(patch: pytest.MonkeyPatch, verb: Any, action: Callable[[]
 def test_a_rewind_keeps_the_rows_of_a_compaction_that_is_not_published(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies_in_publishing(monkeypatch, rewind, lambda: opened(tmp_path).maintain(compact_sinks=True))
+    dies_in_publishing(monkeypatch, publishing, lambda: opened(tmp_path).maintain(compact_sinks=True))
     made = shop.rewind(2, "a test")
     assert (made.version, shop.commit(4).kind) == (5, "compact")
     assert [row["version"] for row in published(tmp_path)] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""`tidemill replan`, `skip`, `reset` and `adopt`: corrections, each with a reason.
+"""What commands of corrections share: consent, `--if-needed`, `--expect`. And `tidemill adopt`.
 
 INVARIANT: a command here says what it will do before it does it. `--dry-run` stops there. On a terminal it asks, unless
 `--yes` is given; elsewhere, such as in a scheduler, it does not ask.
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import click
 
-from ..counts import count_of, versions_of
+from ..counts import versions_of
 from ..visible import visible_lines
 from .exits import Exit
-from .options import Target, pairs, point_in_time, target_options
+from .options import Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
 
@@ -67,75 +67,6 @@ def if_needed_option(command: Command) -> Command:
     )(command)
 
 
-@click.command(short_help="Abandon a plan that cannot run.")
-@target_options
-@click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
-@if_needed_option
-@consent_options
-@result_file_option
-@output_options
-def replan(target: Target, reason: str, if_needed: bool, consent: Consent, out: Output) -> int:
-    """Abandon a plan that cannot run, with a void commit that reads no files.
-
-    Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
-    """
-    from ..verbs.replan import planned
-
-    repository = target.open()
-    if if_needed and made_before("replan", "void", reason, repository, out):
-        return Exit.NOTHING
-    plan = planned(repository.context)
-    files = count_of(len({(split.source, split.path) for split in plan.splits}), "file")
-    what = f"the plan of version {plan.number} ({files}) ends; the next run plans the files that are there then"
-    if not consent.given([what], out):
-        return unchanged("replan", repository, consent, out, {"changes": [what]})
-    void = repository.replan(reason)
-    out.result(
-        {**result_fields("replan", Exit.DONE, repository), "versions": [void.version], "changes": [what]},
-        [f"abandoned the plan of version {void.version}: {reason}"],
-    )
-    return Exit.DONE
-
-
-@click.command()
-@target_options
-@click.argument("file", metavar="FILE")
-@click.option("--source", metavar="NAME", help="Source of the file. Needed only if several sources have this file.")
-@click.option("--reason", required=True, help="Why the file is not read. The commit records it.")
-@if_needed_option
-@consent_options
-@result_file_option
-@output_options
-def skip(
-    target: Target, file: str, source: str | None, reason: str, if_needed: bool, consent: Consent, out: Output
-) -> int:
-    """Take FILE out of the input, with a commit that reads no files. FILE is relative to its source's folder.
-
-    The file waits, or a failed batch has planned it. In that case the plan ends, and the next run plans its other
-    files.
-    """
-    from ..verbs.skip import planned
-
-    repository = target.open()
-    if if_needed and made_before("skip", "skip", reason, repository, out):
-        return Exit.NOTHING
-    which = file if source is None else (source, file)
-    found = planned(repository.context, which)
-    what = f"file `{found.file.path}` of source `{found.file.source}` ({found.file.size:,} bytes) will not be read"
-    if found.read_by is not None:
-        what += f"; rows that version {found.read_by} read from its earlier content stay"
-    if found.ends_plan is not None:
-        what += f"; the plan of version {found.ends_plan} ends, and its other files are planned again"
-    if not consent.given([what], out):
-        return unchanged("skip", repository, consent, out, {"changes": [what]})
-    made = repository.skip(which, reason)
-    out.result(
-        {**result_fields("skip", Exit.DONE, repository), "versions": [made.version], "changes": [what]},
-        [f"skipped `{found.file.path}` in version {made.version}: {reason}"],
-    )
-    return Exit.DONE
-
-
 @click.command(short_help="Confirm that the repository or a source has moved.")
 @target_options
 @click.option("--moved", is_flag=True, help="This is the repository now; the place where it was made is dead.")
@@ -172,62 +103,13 @@ def adopt(
     return Exit.DONE
 
 
-@click.command(short_help="Set watermarks or the batch time to another value.")
-@target_options
-@click.option(
-    "--watermark",
-    "watermarks",
-    multiple=True,
-    metavar="[NAME=]MS|ISO",
-    help="New watermark; without a name, of all watermarks. Repeatable.",
-)
-@click.option("--batch-time", metavar="MS|ISO", help="New batch time.")
-@click.option("--reason", required=True, help="Why. The commit records it.")
-@if_needed_option
-@consent_options
-@result_file_option
-@output_options
-def reset(
-    target: Target,
-    watermarks: tuple[str, ...],
-    batch_time: str | None,
-    reason: str,
-    if_needed: bool,
-    consent: Consent,
-    out: Output,
-) -> int:
-    """Set watermarks or the batch time to another value, also to an earlier one.
-
-    Use it after a row with a wrong event time made all others late, or after a clock was wrong. Keys that
-    have timed out do not come back.
-    """
-    from ..protocol.progress import iso
-    from ..verbs.reset import planned
-
-    repository = target.open()
-    if if_needed and made_before("reset", "reset", reason, repository, out):
-        return Exit.NOTHING
-    marks = _watermarks(watermarks)
-    time = None if batch_time is None else point_in_time(batch_time)
-    found = planned(repository.context, marks, time)
-    lines = [f"watermark {name}: {iso(before)} -> {iso(after)}" for name, (before, after) in found.watermarks.items()]
-    lines += [f"batch time: {iso(found.batch_time[0])} -> {iso(found.batch_time[1])}"] if found.batch_time else []
-    if not consent.given(lines, out):
-        return unchanged("reset", repository, consent, out, {"changes": lines})
-    made = repository.reset(marks, time, reason)
-    out.result(
-        {**result_fields("reset", Exit.DONE, repository), "versions": [made.version], "changes": lines},
-        [f"reset in version {made.version}: {reason}"],
-    )
-    return Exit.DONE
-
-
-def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | None:
-    """Return one time for all watermarks, or times by name."""
-    if len(texts) == 1 and "=" not in texts[0]:
-        return point_in_time(texts[0])
-    named = dict(pairs(texts, "--watermark"))
-    return {name: point_in_time(text) for name, text in named.items()} or None
+def expect_option(command: Command) -> Command:
+    """Add `--expect`. The command receives `expect`."""
+    return click.option(
+        "--expect",
+        metavar="TEXT",
+        help="What a dry run gave as `requires`: do what it said, or nothing (status 4).",
+    )(command)
 
 
 def made_before(verb: str, kind: str, reason: str, repository: Any, out: Output) -> bool:
@@ -240,11 +122,17 @@ def made_before(verb: str, kind: str, reason: str, repository: Any, out: Output)
     made = [repository.commit(version) for version in earlier_tries(repository.context)]
     versions = [commit.version for commit in made if commit.kind == kind and commit.reason == reason]
     if versions:
-        out.result(
-            {**result_fields(verb, Exit.NOTHING, repository), "already_committed": versions, "changes": []},
-            [f"an earlier try of this task made the correction: {versions_of(versions)}"],
-        )
+        reported_before(verb, versions, repository, out)
     return bool(versions)
+
+
+def reported_before(verb: str, versions: Sequence[int], repository: Any, out: Output) -> int:
+    """Report the versions by which an earlier try of this Airflow task made the correction."""
+    out.result(
+        {**result_fields(verb, Exit.NOTHING, repository), "already_committed": list(versions), "changes": []},
+        [f"an earlier try of this task made the correction: {versions_of(versions)}"],
+    )
+    return Exit.NOTHING
 
 
 def unchanged(

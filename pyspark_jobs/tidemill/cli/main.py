@@ -15,9 +15,11 @@ from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
 
+ACT = "act"
+"""The module that makes the commands of actions."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 CORRECTIONS = {
-    "rewind": "rewind", "replan": "correct", "skip": "correct", "requeue": "requeue", "reset": "correct",
+    "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": "requeue", "reset": ACT,
     "migrate": "migrate", "forget": "forget", "adopt": "correct",
 }  # fmt: skip
 NAMES = {"tag": "tag", "untag": "tag", "branch": "branch", "branches": "branch"}
@@ -43,7 +45,8 @@ class Commands(click.Group):
         """Import and return a command, or None if there is no such command."""
         if cmd_name not in MODULES:
             return None
-        command: click.Command = getattr(importlib.import_module(f"{__package__}.{MODULES[cmd_name]}"), cmd_name)
+        module = importlib.import_module(f"{__package__}.{MODULES[cmd_name]}")
+        command: click.Command = module.command_of(cmd_name) if MODULES[cmd_name] == ACT else getattr(module, cmd_name)
         return command
 
     def resolve_command(

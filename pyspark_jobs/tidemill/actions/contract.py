@@ -1,0 +1,140 @@
+"""`Action`: a correction as a value. Its fields are its options, for the shell, Python, Airflow and forms.
+
+Nothing of the engine is imported here or at the top of an action's module, because Airflow reads the fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from ..driver.context import Context
+    from ..protocol.kinds import Changes
+    from ..protocol.records import Commit, Kind, Plan
+    from ..protocol.successor import Origin
+    from ..upkeep.rest_published import Writing
+
+Parsed = Literal["text", "version", "time", "times"]
+"""What the text of an option is: itself, a version or a tag, a time, or times by name."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field of an action is given.
+
+    `help` is for the shell and `form` for the form of `NAME__correct`; without `form` the field is not there. `flag` is
+    the name of the option in the shell, by default that of the field. `needed`: the form needs this field, or another
+    one that is needed.
+    """
+
+    help: str
+    form: str = ""
+    flag: str = ""
+    metavar: str = ""
+    parsed: Parsed = "text"
+    is_argument: bool = False
+    is_repeated: bool = False
+    is_line_each: bool = False
+    """Whether the form has a line for each value. Otherwise it takes one."""
+    is_needed: bool = False
+
+
+def option(
+    help: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    form: str = "",
+    flag: str = "",
+    metavar: str = "",
+    parsed: Parsed = "text",
+    is_argument: bool = False,
+    is_repeated: bool = False,
+    is_line_each: bool = False,
+    is_needed: bool = False,
+) -> Any:
+    """Return a field of an action; see `Option`. Without a default it is required."""
+    made = Option(help, form, flag, metavar, parsed, is_argument, is_repeated, is_line_each, is_needed)
+    return dataclasses.field(default=default, metadata={"option": made})
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an action sees first: the place of the next commit, and the plan that is open there, or None."""
+
+    origin: Origin
+    plan: Plan | None
+
+    @property
+    def requires(self) -> str:
+        """The head and the open plan as text, such as `main@4:0c1f…+9b2e…`."""
+        parent, plan = self.origin.parent, self.plan
+        branch = self.origin.refs.name_of(self.origin.branch)
+        head = f"{branch}@{parent.version}:{parent.checksum[:12]}"
+        return head if plan is None else f"{head}+{plan.plan_id[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionPlan:
+    """What an action will do if the repository is then as it was `seen`."""
+
+    seen: Seen = dataclasses.field(repr=False)
+
+    @property
+    def requires(self) -> str:
+        """The head and the open plan for which the plan was made, to be given as `expect`."""
+        return self.seen.requires
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what will happen, for machines: `requires`, `changes` in words, and what the action adds."""
+        return {"requires": self.requires, "changes": self.lines()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """A correction that one commit makes. `carry_out` calls the methods in their order here.
+
+    The docstring of an action is the help of its command.
+    """
+
+    verb: ClassVar[str]
+    kind: ClassVar[Kind]
+    short_help: ClassVar[str | None] = None
+
+    @property
+    def said_reason(self) -> str:
+        """The reason, which the commit records."""
+        return str(getattr(self, "reason", ""))
+
+    def begin(self, context: Context) -> None:
+        """Complete what an earlier call left. Not called for a dry run."""
+
+    def look(self, context: Context, seen: Seen) -> ActionPlan:
+        """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
+        raise NotImplementedError
+
+    def hold(self, context: Context, plan: Any) -> None:
+        """Keep what the commit will name, until it does."""
+
+    def prepare(self, context: Context, plan: Any, to: Writing) -> Changes:
+        """Store what the commit will name, note each object in `to.stored`, and return what the commit changes."""
+        raise NotImplementedError
+
+    def finish(self, context: Context, commit: Commit) -> None:
+        """Do what follows the commit. If the process dies before, the next run does it."""
+
+    def done(self, plan: Any, commit: Commit) -> str:
+        """Return what was done, in words."""
+        raise NotImplementedError
+
+
+def options_of(action: type[Action]) -> Iterator[tuple[str, Option, Any]]:
+    """Yield the name, the option and the default of each field; `dataclasses.MISSING` if it is required."""
+    for one in dataclasses.fields(action):
+        yield one.name, one.metadata["option"], one.default

@@ -1,0 +1,12 @@
+"""The actions, in the order in which forms and pages list them."""
+
+from __future__ import annotations
+
+from .contract import Action
+from .replan import Replan
+from .reset import Reset
+from .rewind import Rewind
+from .skip import Skip
+
+ACTIONS: dict[str, type[Action]] = {one.verb: one for one in (Rewind, Skip, Replan, Reset)}
+"""By verb."""

@@ -1,0 +1,70 @@
+"""`Replan`: abandon a plan that cannot run, because a file is missing, changed or unreadable.
+
+A void commit takes the number of the plan. CRASH: one conditional create decides whether the void commit or a batch of
+that plan is committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..counts import count_of
+from ..errors import InvalidInput
+from .contract import Action, ActionPlan, Seen, option
+
+if TYPE_CHECKING:
+    from ..driver.context import Context
+    from ..protocol.kinds import Changes
+    from ..protocol.records import Commit
+    from ..upkeep.rest_published import Writing
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplanPlan(ActionPlan):
+    """The version whose plan ends, and the number of its files."""
+
+    number: int
+    files: int
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        files = count_of(self.files, "file")
+        return [f"the plan of version {self.number} ({files}) ends; the next run plans the files that are there then"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replan(Action):
+    """Abandon a plan that cannot run, with a void commit that reads no files.
+
+    Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
+    """
+
+    verb = "replan"
+    kind = "void"
+    short_help = "Abandon a plan that cannot run."
+
+    reason: str = option("Why you abandon the plan. The commit records it.")
+
+    def look(self, context: Context, seen: Seen) -> ReplanPlan:
+        """Return what will happen. `InvalidInput` if no plan is open."""
+        from ..pipeline.places import check_places
+
+        check_places(context.pipeline, context.root, context.storage_options)
+        if seen.plan is None:
+            branch = context.initialised().named(context.branch)
+            raise InvalidInput(
+                f"replan: {branch} has no plan for version {seen.origin.number}, so there is nothing to abandon"
+            )
+        files = {(split.source, split.path) for split in seen.plan.splits}
+        return ReplanPlan(seen=seen, number=seen.plan.number, files=len(files))
+
+    def prepare(self, context: Context, plan: ReplanPlan, to: Writing) -> Changes:
+        """Return no changes: a void commit changes nothing."""
+        del context, plan, to
+        return {}
+
+    def done(self, plan: Any, commit: Commit) -> str:
+        """Return what was done, in words."""
+        del plan
+        return f"abandoned the plan of version {commit.version}: {self.reason}"

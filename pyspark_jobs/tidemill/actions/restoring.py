@@ -1,0 +1,80 @@
+"""Which version a rewind restores, and what becomes of the files that were read since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..driver.context import Context
+from ..driver.listing import listed_files
+from ..driver.versions import VersionSpec, resolve
+from ..errors import InvalidInput, StoreUnavailable
+from ..protocol.history import last_forget
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit
+from ..protocol.retained import refuse_if_gone
+from ..sources.contract import SourceFile
+from ..sources.ledger import READ, look_up
+from ..verbs.files import File, Files, one_of, planned_files
+
+
+def is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
+    """Whether the head is the version to restore, or restores it and took the same files out of the input."""
+    if number == head.version:
+        return not out
+    same = {(one.source, one.path, one.etag) for one in head.skipped} == {(f.source, f.path, f.etag) for f in out}
+    return head.restores is not None and head.restores.version == number and same
+
+
+def version_to_restore(context: Context, head: Commit | None, to_version: VersionSpec) -> Commit | None:
+    """Return the commit of a version, None for version -1. `InvalidInput` if it cannot be restored."""
+    number = resolve(context, to_version)
+    if head is None:
+        raise InvalidInput(f"rewind to version {number}: pipeline `{context.job.pipeline}` has no version yet")
+    if number > head.version:
+        raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
+    refuse_if_gone(context.refresh(), context.at(number), "rewind to", whole=True)
+    forgot = last_forget(head)
+    if forgot is not None and number < forgot:  # its floor may not be raised yet
+        raise InvalidInput(
+            f"rewind to version {number}: version {forgot} forgot keys that earlier versions hold",
+            hint="versions before a `forget` cannot be restored",
+        )
+    return None if number < 0 else context.log.commit(number)
+
+
+def files_there(context: Context) -> Files | None:
+    """Return the files that the sources have now, or None if a source cannot be listed."""
+    try:
+        return listed_files(context)
+    except (InvalidInput, StoreUnavailable):
+        return None
+
+
+def read_by(context: Context, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
+    """Return the files that the undone versions read or skipped and the target did not, by source and path."""
+    files: dict[tuple[str, str], SourceFile] = {}
+    for commit in undone:
+        if rules_of(commit).reads:
+            files |= planned_files(context.log.plan(commit.version))
+        files |= {
+            (one.source, one.path): SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped
+        }
+    known = look_up(context.ledger(target).map, list(files.values()))
+    return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
+
+
+def taken_out(context: Context, target: Commit | None, without: Sequence[File], known: Files) -> list[SourceFile]:
+    """Return the files of `without`, as they are now. `InvalidInput` for a file that is unknown or that was kept."""
+    if not without:
+        return []
+    candidates = {**known, **listed_files(context)}
+    found = [one_of(context, candidates, file, "rewind", "file to leave out") for file in without]
+    before = look_up(context.ledger(target).map, found)
+    for file, at in zip(found, before, strict=True):
+        if at is not None and at.how == READ:
+            raise InvalidInput(
+                f"rewind without `{file.path}`: version {at.version} read it, so its rows are part of the version to "
+                "restore",
+                hint=f"rewind to version {at.version - 1}",
+            )
+    return list(dict.fromkeys(found))

@@ -1,0 +1,223 @@
+"""`Rewind`: go back to an earlier version, by a commit that restores it. Files that were read since then wait again.
+
+Files that were published since are withdrawn. A rewind to a version that was itself rewound publishes its files again.
+CRASH: withdrawing follows the commit, and the next run completes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import names
+from ..counts import count_of, versions_of
+from ..errors import CorruptState, InvalidInput
+from .contract import Action, ActionPlan, Seen, option
+
+if TYPE_CHECKING:
+    from ..driver.context import Context
+    from ..driver.versions import VersionSpec
+    from ..protocol.kinds import Changes
+    from ..protocol.records import Commit
+    from ..sources.contract import SourceFile
+    from ..upkeep.rest_published import Writing
+    from ..verbs.files import File
+    from ..verbs.sink_change import SinkChange
+
+SHOWN_FILES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewindPlan(ActionPlan):
+    """What will happen.
+
+    `undone`: versions that leave the effective history. `waiting`: files that they read or skipped, which wait again,
+    without those in `without` and those in `gone`, which do not exist any more. `ends_plan`: the version whose open
+    plan ends. `functions`: sinks that are functions of `foreachBatch`.
+    """
+
+    target: Commit | None
+    change: SinkChange
+    undone: list[int]
+    waiting: list[SourceFile]
+    without: list[SourceFile]
+    gone: list[SourceFile]
+    ends_plan: int | None
+    functions: frozenset[str]
+
+    @property
+    def to_version(self) -> int:
+        """The version that is restored."""
+        return -1 if self.target is None else self.target.version
+
+    @property
+    def withdraws(self) -> dict[str, list[int]]:
+        """By sink, the versions whose files go."""
+        return self.change.withdraws
+
+    @property
+    def adds(self) -> dict[str, list[int]]:
+        """By sink, the versions whose files come back."""
+        return self.change.adds
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        lines = [f"the state becomes that of version {self.to_version}"]
+        if self.undone:
+            lines.append(f"undone: {versions_of(self.undone)}")
+        if self.waiting:
+            lines.append(f"{_shown(self.waiting)} will be read again")
+        if self.without:
+            lines.append(f"{_shown(self.without)} will not be read")
+        if self.gone:
+            lines.append(f"{_shown(self.gone)} read since then: gone, so these rows are lost")
+        for sink, those in self.withdraws.items():
+            done = "function is called with withdrawn=" if sink in self.functions else "files are deleted:"
+            lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
+        for sink, those in self.adds.items():
+            is_function = sink in self.functions
+            done = "function is called again with the rows of" if is_function else "files are published again:"
+            lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
+        if self.ends_plan is not None:
+            lines.append(f"the plan of version {self.ends_plan} ends")
+        return lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what will happen, for machines."""
+        return {
+            "to_version": self.to_version,
+            "undone": self.undone,
+            "waiting": [[file.source, file.path] for file in self.waiting],
+            "without": [[file.source, file.path] for file in self.without],
+            "gone": [[file.source, file.path] for file in self.gone],
+            "withdraws": self.withdraws,
+            "adds": self.adds,
+            **super().as_dict(),
+        }
+
+
+def _shown(files: Sequence[SourceFile]) -> str:
+    names = ", ".join(f"`{file.path}`" for file in files[:SHOWN_FILES])
+    return f"{count_of(len(files), 'file')} ({names}{', …' if len(files) > SHOWN_FILES else ''})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewind(Action):
+    """Go back to an earlier version, with a commit that restores its state, watermarks and batch time.
+
+    Files that were read since then wait again, except those named with --without; FILE is relative to its source's
+    folder. Published files of the versions that are undone are deleted. The versions themselves stay readable, and a
+    rewind can be undone by another one.
+    """
+
+    verb = "rewind"
+    kind = "rewind"
+    short_help = "Go back to an earlier version."
+
+    to_version: VersionSpec = option(
+        "Version to go back to.", flag="to", metavar="N|TAG", parsed="version",
+        form="the version or tag to go back to.", is_needed=True,
+    )  # fmt: skip
+    without: Sequence[File] = option(
+        "File that is not read again. Repeatable.", default=(), metavar="FILE", is_repeated=True,
+        form="files that are not read again, one a line.", is_line_each=True,
+    )  # fmt: skip
+    source: str | None = option(
+        "Source of these files. Needed only if several sources have them.", default=None, metavar="NAME",
+        form="the source, if several have such a file.",
+    )  # fmt: skip
+    reason: str = option("Why. The commit records it.")
+
+    @property
+    def _without(self) -> list[File]:
+        return [one if self.source is None else (self.source, str(one)) for one in self.without]
+
+    def begin(self, context: Context) -> None:
+        """Complete an earlier rewind, also if this one is refused."""
+        from ..driver.publish import repair
+        from ..store.probe import probe
+
+        probe(context.store)
+        repair(context, context.head())
+
+    def look(self, context: Context, seen: Seen) -> RewindPlan:
+        """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
+        from .restoring import version_to_restore
+
+        head = seen.origin.head
+        target = version_to_restore(context, head, self.to_version)
+        try:
+            return self._looked_up(context, seen, target)
+        except CorruptState:
+            version_to_restore(context, head, self.to_version)  # raises if retention gave it up in the meantime
+            raise
+
+    def _looked_up(self, context: Context, seen: Seen, target: Commit | None) -> RewindPlan:
+        from ..verbs.files import planned_files
+        from ..verbs.sink_change import sink_change
+        from .restoring import files_there, is_there, read_by, taken_out
+
+        head, number = seen.origin.head, -1 if target is None else target.version
+        change = sink_change(context, head, target, "rewind")
+        undone = [context.log.commit(version) for version in change.undone]
+        waiting = read_by(context, undone, target)
+        out = taken_out(context, target, self._without, waiting | planned_files(seen.plan))
+        if head is not None and is_there(head, number, out):
+            raise InvalidInput(
+                f"rewind to version {number}: this is what the newest version has, so nothing would change"
+            )
+        left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
+        there = files_there(context) if left else {}
+        outputs = context.job.outputs.items()
+        return RewindPlan(
+            seen=seen,
+            target=target,
+            change=change,
+            undone=change.undone,
+            waiting=[file for key, file in left.items() if there is None or key in there],
+            without=out,
+            gone=[file for key, file in left.items() if there is not None and key not in there],
+            ends_plan=None if seen.plan is None else seen.plan.number,
+            functions=frozenset(
+                name for name, output in outputs if output.sink is not None and output.sink.every_batch
+            ),
+        )
+
+    def hold(self, context: Context, plan: RewindPlan) -> None:
+        """Hold the version to restore, and complete what another process has committed since the look."""
+        from ..driver.publish import repair
+        from ..driver.versions import Needed, hold
+
+        origin, target = plan.seen.origin, plan.target
+        if target is not None:
+            hold(context, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
+        repair(context, origin.head)  # what stays is read from published files
+
+    def prepare(self, context: Context, plan: RewindPlan, to: Writing) -> Changes:
+        """Store what stays of published files, and the ledger with the files that are left out."""
+        from ..driver.ledger import store_skipped
+        from ..protocol.records import SkippedFile
+        from ..protocol.successor import restored
+        from ..verbs.sink_change import published_instead
+
+        origin = context.origin(plan.seen.origin.head)
+        changes = restored(origin, plan.target)
+        changes |= published_instead(context, origin.head, plan.change, to)
+        if plan.without:
+            ours = store_skipped(context, plan.target, plan.without, to.number, to.attempt)
+            to.stored += [one.name for one in ours.segments]
+            changes["ledger"] = ours.segments
+            changes["rows"] = {**changes["rows"], names.LEDGER: {"files": ours.rows}}
+            changes["skipped"] = [SkippedFile(one.source, one.path, one.etag, one.size) for one in plan.without]
+        return changes
+
+    def finish(self, context: Context, commit: Commit) -> None:
+        """Record the operators that came back."""
+        from ..driver.promoted import record_operators
+
+        record_operators(context, commit)
+
+    def done(self, plan: RewindPlan, commit: Commit) -> str:
+        """Return what was done, in words."""
+        return f"rewound to version {plan.to_version} in version {commit.version}: {self.reason}"

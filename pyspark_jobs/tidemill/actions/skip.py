@@ -1,0 +1,114 @@
+"""`Skip`: take a file out of the input, because it cannot be read or must not be.
+
+A skip commit records the file in the ledger. If the open plan reads the file, the plan ends, and the next run plans its
+other files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .. import names
+from ..errors import InvalidInput
+from .contract import Action, ActionPlan, Seen, option
+
+if TYPE_CHECKING:
+    from ..driver.context import Context
+    from ..protocol.kinds import Changes
+    from ..protocol.records import Commit
+    from ..sources.contract import SourceFile
+    from ..upkeep.rest_published import Writing
+    from ..verbs.files import File
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkipPlan(ActionPlan):
+    """The file, whether the open plan ends, and the version that read earlier content of the file."""
+
+    file: SourceFile
+    ends_plan: int | None
+    read_by: int | None
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        what = f"file `{self.file.path}` of source `{self.file.source}` ({self.file.size:,} bytes) will not be read"
+        if self.read_by is not None:
+            what += f"; rows that version {self.read_by} read from its earlier content stay"
+        if self.ends_plan is not None:
+            what += f"; the plan of version {self.ends_plan} ends, and its other files are planned again"
+        return [what]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip(Action):
+    """Take FILE out of the input, with a commit that reads no files. FILE is relative to its source's folder.
+
+    The file waits, or a failed batch has planned it. In that case the plan ends, and the next run plans its other
+    files.
+    """
+
+    verb = "skip"
+    kind = "skip"
+
+    file: File = option(
+        "The file, relative to its source's folder.", metavar="FILE", is_argument=True,
+        form="the file, below the folder of its source.", is_needed=True,
+    )  # fmt: skip
+    source: str | None = option(
+        "Source of the file. Needed only if several sources have this file.", default=None, metavar="NAME",
+        form="the source, if several have such a file.",
+    )  # fmt: skip
+    reason: str = option("Why the file is not read. The commit records it.")
+
+    def look(self, context: Context, seen: Seen) -> SkipPlan:
+        """Return what will happen. `InvalidInput` for a file that was read, or that is unknown."""
+        from ..driver.listing import listed_files
+        from ..verbs.files import one_of, planned_files
+
+        planned = planned_files(seen.plan)
+        which = self.file if self.source is None else (self.source, str(self.file))
+        found = one_of(context, planned | listed_files(context), which, "skip", "file to skip")
+        read_by = _refuse_known(context, seen, found)
+        is_planned = (found.source, found.path) in planned
+        return SkipPlan(seen=seen, file=found, ends_plan=seen.origin.number if is_planned else None, read_by=read_by)
+
+    def prepare(self, context: Context, plan: SkipPlan, to: Writing) -> Changes:
+        """Store the ledger with the file."""
+        from ..driver.ledger import store_skipped
+        from ..protocol.records import SkippedFile
+
+        head, file = plan.seen.origin.head, plan.file
+        stored = store_skipped(context, head, [file], to.number, to.attempt)
+        to.stored += [one.name for one in stored.segments]
+        return {
+            "ledger": stored.segments,
+            "rows": {**(head.rows if head else {}), names.LEDGER: {"files": stored.rows}},
+            "skipped": [SkippedFile(file.source, file.path, file.etag, file.size)],
+        }
+
+    def done(self, plan: SkipPlan, commit: Commit) -> str:
+        """Return what was done, in words."""
+        return f"skipped `{plan.file.path}` in version {commit.version}: {self.reason}"
+
+
+def _refuse_known(context: Context, seen: Seen, file: SourceFile) -> int | None:
+    """Return the version that read earlier content of a file. `InvalidInput` if it read or skipped the present one."""
+    from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up
+
+    known = look_up(context.ledger(seen.origin.head).map, [file])[0]
+    options = dict(context.storage_options.get("source") or {})
+    fingerprint = partial(context.job.sources[file.source].fingerprint, storage_options=options)
+    if known is None or not is_same(file, known, fingerprint):
+        return known.version if known is not None and known.how == READ else None
+    if known.how == QUARANTINED:
+        return None
+    if known.how == SKIPPED:
+        raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
+    if known.how == EARLIER:
+        raise InvalidInput(f'skip `{file.path}`: start="latest" leaves it out already')
+    raise InvalidInput(
+        f"skip `{file.path}`: version {known.version} has read it, so its rows are in the state",
+        hint="skip takes only files that were not read yet",
+    )

@@ -806,11 +806,25 @@ class TextReader:
         """
 
 @final
+class TextAhead:
+    """A file that a thread of Rust reads. The thread needs not be waited for."""
+
+    def take(self) -> TextReader | None:
+        """Wait for the file, and return its reader, once. None if it must be read now, whatever the reason."""
+
+@final
 class TextFiles:
     """Opens files of one format, whose rows have the columns of one schema."""
 
     def open(self, file: Any) -> TextReader:
         """Open a file: a path, bytes, or an object with `read(n)`. Raises `Unreadable` for a file of another format."""
+
+    def read_ahead(self, path: str, size: int, most_bytes: int) -> TextAhead:
+        """Begin to read a local file of `size` bytes in a thread.
+
+        It ends without a result for a compressed file, one that changed, one that cannot be read, and one whose rows
+        take more than `most_bytes` of memory.
+        """
 
     def read_small(self, files: list[bytes], most_bytes: int) -> tuple[pa.RecordBatch, list[int]] | None:
         """Return the rows of the first of some small files, and how many rows each of these has.

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 
 _NAMED = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_KEPT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ORDER = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Characters that end lines or change the order in which a terminal shows others."""
+_CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f{_ORDER}]")
+_KEPT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_ORDER}]")
 
 
 def visible(text: str) -> str:

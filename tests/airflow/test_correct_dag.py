@@ -70,9 +70,11 @@ class Shop:
         assert head is not None
         return head
 
-    def correct(self, answer: str | None = None, **form: Any) -> dict[str, Any]:
-        """Run the DAG with this form. Return its tasks by id."""
-        with answering("shop__correct", answer, lambda: None):
+    def correct(
+        self, answer: str | None = None, meanwhile: Callable[[], Any] = lambda: None, **form: Any
+    ) -> dict[str, Any]:
+        """Run the DAG with this form. Return its tasks by id. `meanwhile` is called before the answer."""
+        with answering("shop__correct", answer, meanwhile):
             run = self.dags["shop__correct"].test(run_conf=form)
         self.read_again()
         return {ti.task_id: ti for ti in run.get_task_instances()}
@@ -118,6 +120,18 @@ def test_a_no_changes_nothing(shop: Shop) -> None:
     tasks = shop.correct("Reject", correction="rewind", to_version="0", reason="r")
     assert states(tasks) == {**DONE, "correct": "skipped"}
     assert shop.head().version == 2
+
+
+@pytest.mark.slow("run Airflow tasks")
+def test_what_was_agreed_to_is_done_or_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    def another_batch() -> None:
+        (shop.folder / "in/3.csv").write_text("a,9,2026-01-04T00:00:00\n")
+        shop.open().run(engine="local")
+
+    tasks = shop.correct("Approve", another_batch, correction="rewind", to_version="0", reason="bad day")
+    assert states(tasks) == {**DONE, "correct": "failed"}
+    assert (shop.head().version, shop.head().kind) == (3, "batch")
+    assert "rewind: the repository is not as expected: found `main@3:" in capsys.readouterr().out
 
 
 @pytest.mark.slow("run Airflow tasks")

@@ -32,11 +32,16 @@ WHY = {"reason": "why"}
             "rewind --branch=main --reason=why --if-needed --yes --to=0 --without=a.csv --without=-b.csv --",
         ),
         ("Skip", {"file": "-a.csv", **WHY}, "skip --branch=main --reason=why --if-needed --yes -- -a.csv"),
-        ("Reset", {"watermark": 5, **WHY}, "reset --branch=main --reason=why --watermark=5 --if-needed --yes --"),
+        ("Reset", {"watermark": 5, **WHY}, "reset --branch=main --reason=why --if-needed --yes --watermark=5 --"),
         (
             "Reset",
             {"watermark": ["a=1", "b=2"], "batch_time": "None", **DRY},
-            "reset --branch=main --reason=why --watermark=a=1 --watermark=b=2 --dry-run --",
+            "reset --branch=main --reason=why --dry-run --watermark=a=1 --watermark=b=2 --",
+        ),
+        (
+            "Replan",
+            {"expect": "main@3:0f", **WHY},
+            "replan --branch=main --reason=why --if-needed --yes --expect=main@3:0f --",
         ),
         ("Verify", {}, "verify --branch=main --"),
         ("Verify", {"deep": True, "forgotten": "True"}, "verify --branch=main --deep --forgotten --"),
@@ -78,6 +83,8 @@ def test_if_another_run_commits_first_a_correction_is_tried_again(make: Any) -> 
     made: Command = operator._command({"dag": operator.dag, "run_id": "r"})
     fenced = Outcome(status=Exit.FENCED, error={"kind": "Fenced", "message": "another run commits"})
     assert type(operator._exception(made, fenced)) is AirflowException
+    agreed = make("Replan", expect="main@3:0f", **WHY)
+    assert type(agreed._exception(made, fenced)) is AirflowFailException, "what was agreed to does not come again"
     refused = Outcome(status=Exit.FAILED, error={"kind": "InvalidInput", "message": "no plan"})
     assert type(operator._exception(made, refused)) is AirflowFailException
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import random
-import threading
-import time
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ import tidemill as tm
 from tests.model.test_small_files import done, late_rows, make_files, sums
 from tidemill import engines
 from tidemill.batch import input
-from tidemill.batch.read_ahead import ReadAhead
 from tidemill.driver import upcoming
 from tidemill.driver.drain import Drain
 from tidemill.protocol.records import Split
-from tidemill.sources.contract import Block, ReadContext
+from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
+from tidemill.sources.text import TextAhead
 
 SCHEMA = "k string, n int"
 
@@ -32,16 +32,14 @@ SCHEMA = "k string, n int"
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that a batch got from the thread that reads ahead. There are two cores, and no file is small."""
     found: list[str] = []
-    take = ReadAhead.take
+    reader = TextAhead.reader
 
-    def noted(self: ReadAhead, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block] | None:
-        for begun in self._begun.values():  # so that it does not depend on which of two threads is faster
-            begun.blocks.exception()
-        blocks = take(self, split, block_rows, context)
-        found.extend([] if blocks is None else [split.path])
-        return blocks
+    def noted(self: TextAhead, split: Split, files: Any) -> Any:
+        made = reader(self, split, files)
+        found.extend([] if made is None else [split.path])
+        return made
 
-    monkeypatch.setattr(ReadAhead, "take", noted)
+    monkeypatch.setattr(TextAhead, "reader", noted)
     monkeypatch.setattr(engines, "_cores", lambda: 2)
     monkeypatch.setattr(upcoming, "SMALL_BYTES", 0)
     monkeypatch.setattr(input, "SMALL_BYTES", 0)
@@ -62,14 +60,15 @@ def test_reading_ahead_changes_nothing(
     make_files(folder, random.Random(files), 40)
     several = partial(make, maxFilesPerTrigger=files)
     with monkeypatch.context() as patch:
-        patch.setattr(Drain, "_read_ahead", lambda self, plan, engine: None)
+        patch.setattr(Drain, "_read_ahead", lambda self, plan, engine: {})
         expected = done(several, folder, tmp_path / "alone", 2)
     assert not taken
     found = done(several, folder, tmp_path / "root", 2)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert found[name] == value, name
-    assert len(taken) == len(set(taken)) == 40 - files
+    packed = [path.read_bytes().startswith(b"\x1f\x8b") for path in folder.rglob("*.csv")]
+    assert len(taken) == len(set(taken)) >= 40 - files - sum(packed) > 20
 
 
 def counting(folder: Path, **options: Any) -> tm.Pipeline:
@@ -106,42 +105,45 @@ def test_an_error_comes_from_the_batch_that_reads_the_file(tmp_path: Path, taken
     repository.init()
     with pytest.raises(tm.InvalidInput, match=r"`2\.csv`"):
         repository.run(engine="local")
-    assert (repository.head.version, taken) == (1, ["1.csv"])
+    assert (repository.head.version, taken) == (1, ["1.csv", "2.csv"])
     (tmp_path / "in" / "2.csv").unlink()
     with pytest.raises(tm.InvalidInput, match=r"2\.csv"):
         repository.run(engine="local")
 
 
-def test_a_file_that_is_replaced_after_it_was_read_counts_as_it_was_planned(tmp_path: Path, taken: list[str]) -> None:
+def test_a_file_that_is_replaced_after_it_was_read_is_not_the_planned_one(tmp_path: Path, taken: list[str]) -> None:
     csv_files(tmp_path / "in", 3)
     repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
     repository.init()
 
     def replace(progress: Any) -> None:
-        """Wait until file 1 was read, or has had time for it, then replace it."""
         if progress.version == 0:
-            waited = time.monotonic()
-            while any("read-ahead" in one.name for one in threading.enumerate()) and time.monotonic() < waited + 60:
-                time.sleep(0.01)
             (tmp_path / "in" / "1.csv").write_text("a,1000\n" * 3)
 
-    repository.run(engine="local", on_progress=replace)
-    assert taken == ["1.csv", "2.csv"]
-    assert sorted((row["k"], row["n"]) for row in repository.state("sums").to_pylist()) == [("a", 3), ("b", 3)]
-    with pytest.raises(tm.InvalidInput, match="modified after it was read"):
-        repository.run(engine="local")
+    with pytest.raises(tm.InvalidInput, match=r"`1\.csv`"):
+        repository.run(engine="local", on_progress=replace)
+    assert (repository.head.version, taken) == (0, [])
 
 
-def test_one_core_one_task_and_spark_read_nothing_ahead(
+def test_one_core_one_task_and_the_last_batch_read_nothing_ahead(
     tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    csv_files(tmp_path / "in", 4)
+    csv_files(tmp_path / "in", 5)
     repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
     repository.init()
+    begun: list[str] = []
+    plain = Files.read_ahead
+
+    def noted(self: Files, split: Split, *arguments: Any) -> Any:
+        begun.append(split.path)
+        return plain(self, split, *arguments)
+
+    monkeypatch.setattr(Files, "read_ahead", noted)
     repository.run(engine="local", tasks=1, max_batches=2)
+    repository.run(engine="local", max_batches=1)
     monkeypatch.setattr(engines, "_cores", lambda: 1)
     repository.run(engine="local")
-    assert (repository.head.version, taken) == (3, [])
+    assert (repository.head.version, taken, begun) == (4, [], [])
 
 
 def split_of(folder: Path, name: str) -> tuple[Files, Split]:
@@ -151,46 +153,61 @@ def split_of(folder: Path, name: str) -> tuple[Files, Split]:
     return source, split
 
 
-def test_only_what_the_plan_says_is_taken_and_only_once(tmp_path: Path) -> None:
+def begun_at(source: Files, split: Split, block_rows: int = 10, most_bytes: int = 2**20) -> TextAhead:
+    ahead = source.read_ahead(split, block_rows, ReadContext(), most_bytes)
+    assert ahead is not None
+    return ahead
+
+
+def rows_with(source: Files, split: Split, ahead: TextAhead, block_rows: int = 10) -> int:
+    context = ReadContext(ahead={(split.source, split.path): ahead})
+    return sum(block.rows.num_rows for block in source.read(split, block_rows, context))
+
+
+def test_only_what_the_plan_says_is_used_and_only_once(tmp_path: Path, taken: list[str]) -> None:
     csv_files(tmp_path / "in", 1)
     source, split = split_of(tmp_path / "in", "0.csv")
-    context = ReadContext()
-
-    def begun() -> ReadAhead:
-        return ReadAhead({"rows": source}, [(split, context)], 10)
-
-    ahead = begun()
-    ahead._begun["rows", "0.csv"].blocks.result()
-    blocks = ahead.take(split, 10, context)
-    assert blocks is not None
-    assert [block.rows.num_rows for block in blocks] == [2]
-    assert ahead.take(split, 10, context) is None
-    other = Split(split.source, split.path, "other", split.size, split.modified_ms)
-    assert begun().take(other, 10, context) is None
-    assert begun().take(split, 11, context) is None
-    assert begun().take(split, 10, ReadContext(columns=frozenset("k"))) is None
+    ahead = begun_at(source, split)
+    assert [rows_with(source, split, ahead) for _ in range(3)] == [2, 2, 2]
+    assert taken == ["0.csv"]
+    assert rows_with(source, split, begun_at(source, split), block_rows=1) == 2, "blocks of another size"
+    other = Files(tmp_path / "in", format="csv", schema="k string, n long")
+    assert rows_with(other, split, begun_at(source, split)) == 2, "another schema"
+    assert taken == ["0.csv"]
 
 
-def test_of_a_large_file_only_the_first_blocks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv.gz").write_bytes(gzip.compress(b"k,1\n" * 100_000))
-    source, split = split_of(tmp_path / "in", "0.csv.gz")
-    read: list[int] = []
-    monkeypatch.setattr("tidemill.batch.read_ahead.MOST_BYTES", 100_000)
-    plain = Files.read
+@pytest.mark.parametrize("kind", ["gzip", "many rows", "longer", "gone", "folder", "rejected header", "fifo"])
+def test_what_cannot_be_read_ahead_well_is_left_to_the_batch(kind: str, tmp_path: Path, taken: list[str]) -> None:
+    csv_files(tmp_path / "in", 1)
+    path = tmp_path / "in" / "0.csv"
+    path.write_bytes(gzip.compress(b"k,1\n" * 1000) if kind == "gzip" else b"k,1\n" * 1000)
+    source, split = split_of(tmp_path / "in", "0.csv")
+    options: dict[str, Any] = {"most_bytes": 1000} if kind == "many rows" else {}
+    if kind == "rejected header":
+        source = Files(tmp_path / "in", format="csv", schema=SCHEMA, header=True)
+    if kind in ("longer", "gone", "folder", "fifo"):
+        path.unlink()
+    if kind == "longer":
+        path.write_bytes(b"k,1\n" * 1001)
+    if kind == "folder":
+        path.mkdir()
+    if kind == "fifo":
+        os.mkfifo(path)
+    ahead = begun_at(source, split, **options)
+    assert ahead.ahead.take() is None
+    if kind in ("gzip", "many rows"):
+        assert rows_with(source, split, begun_at(source, split, **options)) == 1000
+    assert taken == []
 
-    def noted(self: Files, *arguments: Any) -> Iterator[Block]:
-        for block in plain(self, *arguments):
-            read.append(block.rows.num_rows)
-            yield block
 
-    monkeypatch.setattr(Files, "read", noted)
-    ahead = ReadAhead({"rows": source}, [(split, ReadContext())], 1000)
-    ahead._begun["rows", "0.csv.gz"].blocks.result()
-    assert 1 <= len(read) < 20
-    blocks = ahead.take(split, 1000, ReadContext())
-    assert blocks is not None
-    assert sum(block.rows.num_rows for block in blocks) == 100_000
+def test_nothing_is_read_ahead_but_text_of_a_local_folder(tmp_path: Path, s3_root: str) -> None:
+    csv_files(tmp_path / "in", 1)
+    _, split = split_of(tmp_path / "in", "0.csv")
+    parquet = Files(tmp_path / "in", format="parquet", schema=SCHEMA)
+    remote = Files(f"{s3_root}/in", format="csv", schema=SCHEMA)
+    for source in (parquet, remote):
+        assert source.read_ahead(split, 10, ReadContext(), 2**20) is None
+    assert not hasattr(tm.Rows("k string"), "read_ahead")
 
 
 def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) -> None:
@@ -202,30 +219,84 @@ def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) ->
 
     def begun(sizes: list[int]) -> int:
         made = [Split(one.source, one.path, one.etag, size, 0) for one, size in zip(splits, sizes, strict=False)]
-        return len(upcoming.begin_reading(job, {}, made, 10)._begun)
+        return len(upcoming.begin_reading(job, {}, made, 10))
 
     assert begun([100] * 12) == 0
     assert begun([100]) == 1
     assert begun([2**20] * 12) == upcoming.MOST_FILES
-    assert begun([2**24] * 12) == 2
-    assert begun([2**26]) == 0
+    assert begun([2**23] * 12) == 2
+    assert begun([2**25]) == 0
 
 
-def test_a_source_that_cannot_be_split_ahead_fails_when_it_is_planned(
-    tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("method", ["splits", "read_ahead"])
+def test_an_error_of_a_source_comes_when_its_batch_runs(
+    method: str, tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     csv_files(tmp_path / "in", 3)
     repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
     repository.init()
-    plain = Files.splits
+    plain = getattr(Files, method)
 
-    def failing(self: Files, files: Any, *arguments: Any) -> Any:
-        if files[0].path == "1.csv":
-            raise RuntimeError("no split")
-        return plain(self, files, *arguments)
+    def failing(self: Files, given: Any, *arguments: Any) -> Any:
+        if (given[0] if method == "splits" else given).path == "1.csv":
+            raise RuntimeError("not now")
+        return plain(self, given, *arguments)
 
-    monkeypatch.setattr(Files, "splits", failing)
-    with pytest.raises(RuntimeError, match="no split"):
+    monkeypatch.setattr(Files, method, failing)
+    if method == "splits":
+        with pytest.raises(RuntimeError, match="not now"):
+            repository.run(engine="local")
+        assert repository.head.version == 0
+    else:
         repository.run(engine="local")
-    assert repository.head.version == 0
-    os.utime(tmp_path / "in" / "1.csv")
+        assert (repository.head.version, taken) == (2, ["2.csv"])
+
+
+PROGRAM = """
+import os, sys, threading
+import tidemill as tm
+from tidemill import engines
+from tidemill.driver import upcoming
+from tests.model.test_reading_ahead import counting
+from pathlib import Path
+
+engines._cores, upcoming.SMALL_BYTES = (lambda: 2), 0
+repository = tm.open(counting(Path(sys.argv[1]) / "in"), root=sys.argv[1] + "/root")
+repository.init()
+
+def replace(progress):
+    if progress.version == 0:  # the thread is about to open it, or has read it
+        os.unlink(sys.argv[1] + "/in/2.csv")
+        os.mkfifo(sys.argv[1] + "/in/2.csv")
+
+versions = [one.version for one in repository.run(engine="local", max_batches=2, on_progress=replace)]
+print(versions, [one.name for one in threading.enumerate() if one is not threading.main_thread()])
+"""
+
+
+def test_a_process_ends_at_once_whatever_its_thread_waits_for(tmp_path: Path) -> None:
+    csv_files(tmp_path / "in", 4)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1] []\n", "")
+
+
+def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
+    csv_files(tmp_path / "in", 1)
+    source, split = split_of(tmp_path / "in", "0.csv")
+    ahead = begun_at(source, split)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ahead.ahead.take() is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert ahead.ahead.take() is not None
+
+
+@pytest.mark.slow("start Spark")
+def test_a_run_that_moves_to_spark_takes_nothing_along(tmp_path: Path, taken: list[str]) -> None:
+    csv_files(tmp_path / "in", 3)
+    conf = {"tidemill.local_state_bytes": "1", "spark.master": "local[1]"}
+    repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"), conf=conf)
+    repository.init()
+    repository.run(engine="auto")
+    assert [commit.engine["name"] for commit in repository.commits()] == ["local", "spark", "spark"]
+    assert taken == []

@@ -1,12 +1,11 @@
 """The tasks of `NAME__correct`: say what a correction would do, ask, and make it.
 
-INVARIANT: nothing is corrected that a dry run of the same DAG run has not accepted, and not without the consent that
-the form asks for.
+INVARIANT: nothing is corrected but what a dry run of the same DAG run has shown, and not without the consent that the
+form asks for.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from .checks import seconds_of
 from .command import Command, Outcome
-from .correction_form import ALL_FIELDS, FIELDS, fault_of, lines_of, markdown
+from .correction_form import ALL_FIELDS, FIELDS, fault_of, helps, markdown
 from .corrections import CorrectionOperator
 from .form import Form
 from .options import CARRY_OUT, Correct
@@ -29,6 +28,7 @@ _REASON = (
     "{% set user = (ti.xcom_pull(task_ids='approve') or {}).get('responded_by_user') %}"
     "{{ params.reason }}{% if user %}; approved by {{ user.name }}{% endif %}"
 )
+_EXPECT = "{{ ti.xcom_pull(task_ids='preview')['requires'] }}"
 
 
 def correct_fields(form: Form, correct: Correct) -> dict[str, Any]:
@@ -36,12 +36,10 @@ def correct_fields(form: Form, correct: Correct) -> dict[str, Any]:
     return {
         "correction": form.required_choice("correction", tuple(FIELDS), "What to do."),
         "reason": form.required_text("reason", "Why. The commit records it."),
-        "to_version": form.text("to_version", None, "rewind: the version or tag to go back to."),
-        "without": form.lines("without", "rewind: files that are not read again, one a line."),
-        "file": form.text("file", None, "skip: the file, below the folder of its source."),
-        "source": form.text("source", None, "rewind, skip: the source, if several have such a file."),
-        "watermark": form.text("watermark", None, "reset: the new time of all watermarks, or `NAME=TIME`."),
-        "batch_time": form.text("batch_time", None, "reset: the new batch time."),
+        **{
+            name: form.lines(name, said) if has_lines else form.text(name, None, said)
+            for name, (said, has_lines) in helps().items()
+        },
         "carry_out": form.choice("carry_out", correct.carry_out, CARRY_OUT, "When the correction is made."),
     }
 
@@ -60,7 +58,7 @@ def correct_tasks(fields: Mapping[str, Any], correct: Correct, arguments: Mappin
         assigned_users=correct.assigned_users,
         retries=1,
     )
-    preview >> approve >> Correction(task_id="correct", reason=_REASON, **given, **arguments)
+    preview >> approve >> Correction(task_id="correct", reason=_REASON, expect=_EXPECT, **given, **arguments)
 
 
 class Correction(CorrectionOperator):
@@ -90,22 +88,16 @@ class Correction(CorrectionOperator):
         self.watermark = watermark
         self.batch_time = batch_time
 
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in FIELDS[self.correction]}
+
     def _command(self, context: Context) -> Command:
         problem = fault_of(self.correction, {name: getattr(self, name) for name in ALL_FIELDS})
         if problem is not None:
             raise AirflowFailException(problem)
-        return dataclasses.replace(super()._command(context), verb=self.correction)
-
-    def _options(self, context: Context) -> dict[str, Any]:
-        found = super()._options(context)
-        values = {name: getattr(self, name) for name in FIELDS[self.correction]}
-        if self.correction == "rewind":
-            values = {"to": values["to_version"], "without": lines_of(values["without"]), "source": values["source"]}
-        return {**found, **{name: value for name, value in values.items() if name != "file"}}
-
-    def _operands(self, context: Context) -> Sequence[str]:
-        del context
-        return (str(self.file).strip(),) if self.correction == "skip" else ()
+        self.verb = self.correction  # type: ignore[misc]
+        return super()._command(context)
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         found = dict(super()._returned(outcome))

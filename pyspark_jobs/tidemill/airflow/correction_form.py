@@ -8,18 +8,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..actions.contract import options_of
+from ..actions.registry import ACTIONS
 from .checks import is_absent
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
-    "rewind": ("to_version", "without", "source"),
-    "skip": ("file", "source"),
-    "replan": (),
-    "reset": ("watermark", "batch_time"),
+    verb: tuple(name for name, option, _ in options_of(action) if option.form) for verb, action in ACTIONS.items()
 }
 """By correction: the fields of the form that it uses."""
 ALL_FIELDS = tuple(dict.fromkeys(name for names in FIELDS.values() for name in names))
-_NEEDED = {"rewind": ("to_version",), "skip": ("file",), "replan": (), "reset": ("watermark", "batch_time")}
+_NEEDED = {
+    verb: tuple(name for name, option, _ in options_of(action) if option.is_needed) for verb, action in ACTIONS.items()
+}
 """By correction: the fields of which one must be filled in."""
+
+
+def helps() -> dict[str, tuple[str, bool]]:
+    """Return what a form says of each field, and whether it has a line for each value."""
+    found: dict[str, tuple[list[str], str, bool]] = {}
+    for verb, action in ACTIONS.items():
+        for name, option, _ in options_of(action):
+            if option.form:
+                found.setdefault(name, ([], option.form, option.is_line_each))[0].append(verb)
+    return {name: (f"{', '.join(verbs)}: {form}", each) for name, (verbs, form, each) in found.items()}
+
+
+def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the options and arguments of a command, given the values of its action's fields.
+
+    >>> command_line("rewind", {"to_version": 3, "without": "a.csv\n", "source": None})
+    ({'to': 3, 'without': ['a.csv'], 'source': None}, [])
+    """
+    options: dict[str, Any] = {}
+    arguments: list[str] = []
+    for name, option, _ in options_of(ACTIONS[verb]):
+        if name not in values:
+            continue
+        value = lines_of(values[name]) if option.is_line_each else values[name]
+        if option.is_argument:
+            arguments.append(str(value).strip())
+        else:
+            options[option.flag or name] = value
+    return options, arguments
 
 
 def fault_of(correction: str, values: Mapping[str, Any]) -> str | None:

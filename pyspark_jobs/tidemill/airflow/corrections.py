@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..counts import count_of, versions_of
-from .command import Exit, Outcome
-from .correction_form import lines_of
+from .checks import is_absent
+from .command import Command, Exit, Outcome
+from .correction_form import FIELDS, command_line
 from .verb import VerbOperator, fields_of
 
 if TYPE_CHECKING:
@@ -24,27 +25,50 @@ MOST_PROBLEMS = 20
 
 
 class CorrectionOperator(VerbOperator):
-    """Runs a verb that makes one commit with a reason."""
+    """Runs an action, which makes one commit with a reason. A subclass has the fields of its action as arguments."""
 
     final_kinds = frozenset(("InvalidInput", "CorruptState"))
     """If another run commits first (`Fenced`), nothing has changed, so the task is retried."""
     options: ClassVar[tuple[str, ...]] = ("branch", "reason")
-    template_fields = (*VerbOperator.template_fields, "reason", "report_only")
+    template_fields = (*VerbOperator.template_fields, "reason", "report_only", "expect")
 
     def __init__(
-        self, *, reason: str, report_only: str | bool = False, multiple_outputs: bool = True, **kwargs: Any
+        self,
+        *,
+        reason: str,
+        report_only: str | bool = False,
+        expect: str | None = None,
+        multiple_outputs: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(multiple_outputs=multiple_outputs, **kwargs)
         self.reason = reason
         self.report_only = report_only
+        self.expect = expect
 
     @property
     def _is_dry(self) -> bool:
         return self.report_only in (True, "True", "true")
 
+    @property
+    def _values(self) -> dict[str, Any]:
+        """The values of the action's fields."""
+        return {name: getattr(self, name) for name in FIELDS[self.verb]}
+
     def _options(self, context: Context) -> dict[str, Any]:
         how = {"dry_run": True} if self._is_dry else {"if_needed": True, "yes": True}
-        return {**super()._options(context), **how}
+        own, _ = command_line(self.verb, self._values)
+        return {**super()._options(context), **how, "expect": self.expect, **own}
+
+    def _operands(self, context: Context) -> Sequence[str]:
+        del context
+        return command_line(self.verb, self._values)[1]
+
+    def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
+        """Return the exception. What was expected does not come again, so a retry cannot help then."""
+        made = super()._exception(command, outcome)
+        is_final = outcome.status == Exit.FENCED and not is_absent(self.expect) and outcome.ended is None
+        return AirflowFailException(str(made)) if is_final else made
 
     def _summary(self, outcome: Outcome) -> list[str]:
         done = outcome.result or {}
@@ -65,13 +89,15 @@ class TidemillRewindOperator(CorrectionOperator):
     - `source`: the source of these files. Needed only if several sources have them.
     - `reason`: why. The commit records it.
     - `report_only`: say what would be done, and do nothing.
+    - `expect`: what a task with `report_only` returned as `requires`. If another commit or plan came since, the task
+      fails, and nothing has changed.
 
     The other arguments are those of `TidemillRunOperator`, without an engine. Returns (as XCom) the command's result:
-    `versions`, `already_committed`, `changes` (in words), `undone`, `waiting`, `withdraws`, ….
+    `versions`, `already_committed`, `requires`, `changes` (in words), `undone`, `waiting`, `withdraws`, ….
     """
 
     verb = "rewind"
-    template_fields = (*CorrectionOperator.template_fields, "to_version", "without", "source")
+    template_fields = (*CorrectionOperator.template_fields, *FIELDS["rewind"])
 
     def __init__(
         self,
@@ -86,39 +112,30 @@ class TidemillRewindOperator(CorrectionOperator):
         self.without = without
         self.source = source
 
-    def _options(self, context: Context) -> dict[str, Any]:
-        files = {"without": lines_of(self.without), "source": self.source}
-        return {**super()._options(context), "to": self.to_version, **files}
-
 
 class TidemillSkipOperator(CorrectionOperator):
     """Run `tidemill skip` as a task: take a file out of the input, which waits or stands in a plan that cannot run.
 
     - `file`: its path below the folder of its source.
     - `source`: its source. Needed only if several sources have this file.
-    - `reason`, `report_only`: as in `TidemillRewindOperator`.
+    - `reason`, `report_only`, `expect`: as in `TidemillRewindOperator`.
 
-    Returns (as XCom) the command's result: `versions`, `already_committed` and `changes` (in words).
+    Returns (as XCom) the command's result: `versions`, `already_committed`, `requires` and `changes` (in words).
     """
 
     verb = "skip"
-    options = (*CorrectionOperator.options, "source")
-    template_fields = (*CorrectionOperator.template_fields, "file", "source")
+    template_fields = (*CorrectionOperator.template_fields, *FIELDS["skip"])
 
     def __init__(self, *, file: str, source: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.file = file
         self.source = source
 
-    def _operands(self, context: Context) -> Sequence[str]:
-        del context
-        return (self.file,)
-
 
 class TidemillReplanOperator(CorrectionOperator):
     """Run `tidemill replan` as a task: abandon a plan that cannot run. The next run plans the files that are there.
 
-    `reason`, `report_only` and the result are as in `TidemillSkipOperator`.
+    `reason`, `report_only`, `expect` and the result are as in `TidemillSkipOperator`.
     """
 
     verb = "replan"
@@ -129,12 +146,11 @@ class TidemillResetOperator(CorrectionOperator):
 
     - `watermark`: the new time of all watermarks, in ISO 8601 or ms since 1970, or a list with `NAME=TIME`.
     - `batch_time`: the new batch time.
-    - `reason`, `report_only` and the result: as in `TidemillSkipOperator`.
+    - `reason`, `report_only`, `expect` and the result: as in `TidemillSkipOperator`.
     """
 
     verb = "reset"
-    options = (*CorrectionOperator.options, "watermark", "batch_time")
-    template_fields = (*CorrectionOperator.template_fields, "watermark", "batch_time")
+    template_fields = (*CorrectionOperator.template_fields, *FIELDS["reset"])
 
     def __init__(
         self,

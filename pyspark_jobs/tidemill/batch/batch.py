@@ -15,10 +15,9 @@ from ..pipeline.job import Job, Placed
 from ..protocol.records import Plan, Segment
 from ..protocol.time import after_batch
 from ..settings import Settings
-from ..sources.contract import EarlyFiles, ReadContext
+from ..sources.contract import BeingRead, EarlyFiles, ReadContext
 from ..store import Store, open_store
 from .ranges import cut
-from .read_ahead import ReadAhead
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class Batch:
     """The numbers of the plan's splits, by scatter task."""
     early: EarlyFiles = field(default_factory=dict)
     """Files that the driver has read already. Empty unless the tasks run in its process."""
-    ahead: ReadAhead | None = None
-    """Files that were read while the batch before ran. None unless the tasks run in the process of the driver."""
+    ahead: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
+    """Files that are read since the batch before ran. Empty unless the tasks run in the process of the driver."""
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -64,7 +63,7 @@ class Batch:
 
     def read_context(self) -> ReadContext:
         """Return the settings that sources are read with."""
-        return replace(reading_of(self.job, self.storage_options), early=self.early)
+        return replace(reading_of(self.job, self.storage_options), early=self.early, ahead=self.ahead)
 
     def data_pass(self, placed: Placed) -> Any:
         """Return the data pass of an operator. It sees W(N−1) of the operator's input."""

@@ -43,8 +43,7 @@ def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Blo
     """Yield the rows of a split in blocks; see `Source.read`."""
     source = batch.job.sources[split.source]
     if split.requeued is None:
-        ahead = None if batch.ahead is None else batch.ahead.take(split, batch.plan.block_rows, context)
-        return source.read(split, batch.plan.block_rows, context) if ahead is None else ahead
+        return source.read(split, batch.plan.block_rows, context)
     return read_requeued(batch.store(), source, split, batch.plan.block_rows, context)
 
 

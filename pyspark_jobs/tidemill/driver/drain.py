@@ -11,12 +11,11 @@ remembers and the log does not record.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from ..batch.read_ahead import ReadAhead
 from ..batch.work import Engine
 from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
 from ..pipeline.places import check_places
@@ -24,6 +23,7 @@ from ..protocol.kinds import rules_of
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan, Split
+from ..sources.contract import BeingRead
 from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
@@ -107,7 +107,7 @@ class Drain:
         self._has_swept = False
         self._backlog, self._ahead = Backlog(context), Ahead(context)
         self._shared: Shared | None = None
-        self._reading: ReadAhead | None = None
+        self._reading: Mapping[tuple[str, str], BeingRead] = {}
         self.done = Drained()
 
     @property
@@ -194,9 +194,14 @@ class Drain:
             self._run_batch(head, swept)
         return self.done
 
+    @property
+    def _committed(self) -> int:
+        """How many batches were committed while this run went on."""
+        return len(self.done.progress) + len(self.done.already)
+
     def _may_continue(self) -> bool:
         count, budget = self.limits.max_batches, self.limits.time_budget_s
-        if count is not None and len(self.done.progress) + len(self.done.already) >= count:
+        if count is not None and self._committed >= count:
             return False
         return budget is None or time.monotonic() - self._started < budget
 
@@ -323,14 +328,15 @@ class Drain:
         except TidemillError:
             return None
 
-    def _read_ahead(self, plan: Plan, engine: Engine) -> ReadAhead | None:
+    def _read_ahead(self, plan: Plan, engine: Engine) -> Mapping[tuple[str, str], BeingRead]:
         """Begin to read what the next batch will read, if it runs in this process and a core is free for that.
 
         If the repository is in a remote store, files are read while the plan is created; see `beside_plan`.
         """
         context = self.computing
-        if engine.name != "local" or engine.parallelism < 2 or context.store.requests_at_once > 1:
-            return None
+        is_alone = engine.name != "local" or engine.parallelism < 2 or context.store.requests_at_once > 1
+        if is_alone or self._committed + 1 == self.limits.max_batches:
+            return {}
         return begin_reading(context.job, context.storage_options, self._upcoming(plan), plan.block_rows)
 
     def _upcoming(self, plan: Plan) -> list[Split]:

@@ -9,20 +9,19 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from .. import names
 from ..batch import wire
 from ..batch.batch import Batch
-from ..batch.read_ahead import ReadAhead
 from ..batch.task import BatchWork
 from ..batch.work import Engine
 from ..errors import InternalError, InvalidInput, TidemillError
 from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt, Segment
 from ..protocol.time import before_batch
-from ..sources.contract import ABANDON_PLAN, EarlyFiles
+from ..sources.contract import ABANDON_PLAN, BeingRead, EarlyFiles
 from ..store import run_both
 from .assemble import Executed, Publishing, active_ms, assemble
 from .context import Context
@@ -43,7 +42,7 @@ class Way:
     tasks: TaskCount
     publishing: Publishing
     early: EarlyFiles
-    ahead: ReadAhead | None = None
+    ahead: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
 
 
 def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Commit:
@@ -135,7 +134,7 @@ def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch
             begins=frozenset(context.begins_with(head)),
             tasks=count,
             early=way.early,
-            ahead=way.ahead,
+            ahead=way.ahead if way.engine.name == "local" else {},
         ),
         scatter_count(way.engine, count, cut),
     )

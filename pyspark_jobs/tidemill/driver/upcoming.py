@@ -12,16 +12,17 @@ from typing import Any
 
 from ..batch.batch import reading_of
 from ..batch.input import SMALL_BYTES, columns_read
-from ..batch.read_ahead import ReadAhead
 from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.records import Plan, Split
-from ..sources.contract import SourceFile
+from ..sources.contract import BeingRead, SourceFile
 from .context import Context
 
 MOST_FILES = 8
-MOST_BYTES = 32 * 1024**2
+MOST_BYTES = 16 * 1024**2
 """How many files are read ahead at most, and how many bytes they have."""
+KEPT_BYTES = 64 * 1024**2
+"""How many bytes their rows take at most. A file with more is read when its batch begins."""
 
 
 def upcoming(context: Context, waiting: Mapping[str, Sequence[SourceFile]], plan: Plan) -> list[Split]:
@@ -43,13 +44,24 @@ def upcoming(context: Context, waiting: Mapping[str, Sequence[SourceFile]], plan
 
 def begin_reading(
     job: Job, storage_options: Mapping[str, Mapping[str, Any]], splits: Sequence[Split], block_rows: int
-) -> ReadAhead:
-    """Begin to read the first splits of a batch. Small files that are read together are left to the batch."""
+) -> dict[tuple[str, str], BeingRead]:
+    """Begin to read the first splits of a batch, as far as their sources can. Return them by source and path.
+
+    Small files that are read together are left to the batch.
+    """
     context, chosen, size = reading_of(job, storage_options), [], 0
     for split in splits[:MOST_FILES]:
         size += split.size
         is_part = split.requeued is not None or split.row_groups is not None
         if is_part or size > MOST_BYTES or (len(splits) > 1 and split.size <= SMALL_BYTES):
             break
-        chosen.append((split, columns_read(job, split.source, context)))
-    return ReadAhead(job.sources, chosen, block_rows)
+        chosen.append(split)
+    found = {}
+    for split in chosen:
+        begin = getattr(job.sources[split.source], "read_ahead", None)
+        with contextlib.suppress(Exception):  # an error comes again when the file is read
+            of_source = columns_read(job, split.source, context)
+            ahead = None if begin is None else begin(split, block_rows, of_source, KEPT_BYTES // len(chosen))
+            if ahead is not None:
+                found[split.source, split.path] = ahead
+    return found

@@ -15,12 +15,12 @@ CSV_TYPES = ("boolean", *NUMBERS, *TIMES)
 _SEPARATORS = {",": "','", ";": "';'", "\t": r"'\t'", "|": "'|'"}
 
 
-def other_separator(file: str, first: Sequence[str]) -> str | None:
-    """Return a note if the first line, `first`, is one field with a usual separator in it."""
+def other_separator(file: str, first: Sequence[str], separator: str) -> str | None:
+    """Return a note if the first line, `first`, is one field with a usual separator in it, but not the declared one."""
     if len(first) != 1:
         return None
-    likely = max(_SEPARATORS, key=first[0].count)
-    if likely not in first[0]:
+    likely = max(_SEPARATORS.keys() - {separator}, key=lambda one: (first[0].count(one), one))
+    if likely not in first[0] or separator in first[0]:
         return None
     shown = _SEPARATORS[likely]
     return f"`{visible(file)}` has one column, and its first line has {shown}: is it the separator, sep={shown}?"

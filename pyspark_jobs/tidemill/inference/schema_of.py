@@ -184,6 +184,7 @@ class _Csv(_Look):
         assert isinstance(source.text_format, CsvFormat)
         self._format = source.text_format
         self._columns: dict[str, tuple[str, Texts]] = {}
+        self._is_headed = False
 
     def add(self, file: str) -> None:
         format, limits = self._format, _limits(self._source)
@@ -196,7 +197,7 @@ class _Csv(_Look):
         has_header = format.matching != "none"
         first: FirstLine | None = None
         if has_header:
-            self._note(other_separator(file, names))
+            self._note(other_separator(file, names, format.separator))
 
         def next_rows() -> tuple[int, list[Any]] | None:
             found = _opened(file, reader.next_block)
@@ -213,13 +214,14 @@ class _Csv(_Look):
                 if first is None:
                     line, start = [values[0] for values in texts], 1
                     first = FirstLine(line, format.formats)
-                    self._note(other_separator(file, _present(line)))
+                    self._note(other_separator(file, _present(line), format.separator))
                 first.add([_present(values[start:]) for values in texts])
             return rows.num_rows, rejects
 
         _look(file, next_rows, "row", self._notes)
         if first is not None and first.is_header(format.formats):
             self._note(f"the first line of `{visible(file)}` looks like a header: is it one, header=True?")
+            self._is_headed = True
         if names:
             self._saw(file, [key for key in keys if key is not None])
 
@@ -247,7 +249,10 @@ class _Csv(_Look):
         if self._format.matching == "name":
             for key, (name, _) in self._columns.items():
                 self._note_missing(key, name)
-        return [pa.field(name, text_type(texts, visible(name), self._notes)) for name, texts in self._columns.values()]
+        return [
+            pa.field(name, text_type(texts, visible(name), self._notes, not self._is_headed))
+            for name, texts in self._columns.values()
+        ]
 
 
 class _Json(_Look):

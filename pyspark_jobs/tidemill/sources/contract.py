@@ -129,6 +129,25 @@ EarlyFiles = Mapping[tuple[str, str], Early]
 """Files that were read already, by source and path. Each is a whole split, with the ETag and the size that it says."""
 
 
+class BeingRead(Protocol):
+    """A split that a thread reads before its batch begins. Only the source that made it looks into it."""
+
+    @property
+    def split(self) -> Split:
+        """The split, with the ETag and the size that it says."""
+
+
+class ReadsAhead(Protocol):
+    """What a source has that can read before it is asked. Others need no such method."""
+
+    def read_ahead(self, split: Split, block_rows: int, context: ReadContext, most_bytes: int) -> BeingRead | None:
+        """Begin to read a split in a thread, for `ReadContext.ahead`, and keep about `most_bytes` of rows at most.
+
+        None if that is not possible. The thread must not be waited for at the end of the process. An error is not kept:
+        `read` finds it again.
+        """
+
+
 @dataclass(frozen=True)
 class ReadContext:
     """How splits are read: options of the store, time zone, whether `_metadata` is added, and which columns."""
@@ -140,6 +159,8 @@ class ReadContext:
     """The columns that the pipeline uses. A source may omit others. None means all."""
     early: EarlyFiles = field(default_factory=dict)
     """Files that need not be read again."""
+    ahead: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict, repr=False, compare=False)
+    """Splits that are being read ahead, by source and path. Empty in other processes than that of the driver."""
     folders: dict[str, Store] = field(default_factory=dict, repr=False, compare=False)
     """The folders of sources that are open, by path, so that the reads of one task share them."""
 

@@ -51,7 +51,7 @@ from .listing import Selection, check_single, ordered, partition_values
 from .options import FORMATS, Flag, Format, Mode, known_options, read_options
 from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
 from .rejects import FAILFAST
-from .text import count_rows, opener, parse_texts, read_blocks, read_small
+from .text import TextAhead, count_rows, opener, parse_texts, read_blocks, read_small
 from .text_format import RECORD_BYTES, CsvFormat, TextFormat, TextLimits
 from .unreadable import Unreadable
 
@@ -350,6 +350,16 @@ class Files:
         if not content.at_once and not is_small:
             self._check_unchanged(store, split, None)
 
+    def read_ahead(self, split: Split, block_rows: int, context: ReadContext, most_bytes: int) -> TextAhead | None:
+        """Begin to read a plain text file of a local folder in a thread; see `ReadsAhead.read_ahead`."""
+        store = self._folder(context)
+        path, columns = store.local_path(split.path), self._columns(store, split, context)
+        if self._text is None or path is None or columns.resolve(context.time_zone) is not None:
+            return None
+        limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
+        files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
+        return TextAhead(split, files, files.read_ahead(path, split.size, most_bytes))
+
     def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
         """Fetch small files of a remote store, several at once. Those that are not as planned are left out."""
         store, options = self._folder(context), context.storage_options
@@ -454,7 +464,10 @@ class Files:
         files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
         try:
             with content.reading():
-                yield from read_blocks(content.source, files, columns, split.source, split.path, self.mode)
+                ahead = context.ahead.get((split.source, split.path))
+                reader = ahead.reader(split, files) if isinstance(ahead, TextAhead) else None
+                given = content.source if reader is None else reader
+                yield from read_blocks(given, files, columns, split.source, split.path, self.mode)
         except _native.Unreadable as error:
             raise Unreadable(*error.args) from error
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InternalError
+from ..protocol.records import Split
 from .contract import BLOCK_BYTES, Block, Misfit, SmallFiles
 from .file_columns import FileColumns
 from .rejects import FAILFAST, Reject, reject_error, rejects_table
@@ -23,6 +25,19 @@ MOST_ROWS = 2**31 - 1
 SMALL_ROWS_BYTES = 4 * 1024**2
 """How many bytes the rows of small files have that are read together, but for the last of them."""
 _ONE_TEXT = pa.schema([pa.field("text", pa.string())])
+
+
+@dataclass(frozen=True)
+class TextAhead:
+    """A file that a thread reads. It is used for the same split, with the same columns and options, or not at all."""
+
+    split: Split
+    files: _native.TextFiles
+    ahead: _native.TextAhead
+
+    def reader(self, split: Split, files: _native.TextFiles) -> _native.TextReader | None:
+        """Return the reader of the file, once; None if the file must be read now."""
+        return self.ahead.take() if split == self.split and files is self.files else None
 
 
 @lru_cache(maxsize=256)
@@ -37,11 +52,11 @@ def read_blocks(
 ) -> Iterator[Block]:
     """Yield the rows of a file in blocks. A reject is an error with FAILFAST, else it comes with its block.
 
-    `given` is a path, bytes or a file. Raises `Unreadable` if the file is not of its format.
+    `given` is a path, bytes, a file or its reader. Raises `Unreadable` if the file is not of its format.
     """
     number, names = 0, columns.in_file.names
     try:
-        reader = files.open(given)
+        reader = given if isinstance(given, _native.TextReader) else files.open(given)
         while (found := reader.next_block()) is not None:
             rows, rejected = found
             rejects = [_reject(one, names, reader.header) for one in rejected]

@@ -4,6 +4,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
+mod ahead;
 mod input;
 mod options;
 mod parquet;
@@ -30,6 +31,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<parquet::PyParquetFile>()?;
     module.add_class::<parquet::PyParquetRows>()?;
     module.add_class::<texts::PyJsonShapes>()?;
+    module.add_class::<ahead::PyTextAhead>()?;
     module.add_class::<texts::PyTextFiles>()?;
     module.add_class::<texts::PyTextReader>()
 }

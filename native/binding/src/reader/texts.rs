@@ -15,6 +15,7 @@ use tidemill_reader::error::{Reject, Result};
 use tidemill_reader::json::{JsonOptions, JsonReader, Shape};
 use tidemill_reader::text::column::{Column, Texts, internal};
 
+use super::ahead::{self, PyTextAhead, Whole};
 use super::input::{Held, open, raised};
 use super::options::{CsvFormat, Formats, JsonFormat, TextLimits};
 use crate::arrow::{array_out, batch_out, schema_in};
@@ -26,17 +27,33 @@ pub(crate) struct PyTextReader {
     reader: Mutex<Reader>, // only because Python may share the object between threads; it is never locked
 }
 
-enum Reader {
+pub(super) enum Reader {
     Csv(CsvReader),
     Json(JsonReader),
+    Whole(Whole),
 }
 
 impl Reader {
-    fn next_block(&mut self) -> Result<Option<Block>> {
+    pub(super) fn next_block(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Csv(reader) => reader.next_block(),
             Self::Json(reader) => reader.next_block(),
+            Self::Whole(whole) => Ok(whole.blocks.pop_front()),
         }
+    }
+
+    pub(super) fn header(&self) -> Option<&str> {
+        match self {
+            Self::Csv(reader) => reader.header(),
+            Self::Json(_) => None,
+            Self::Whole(whole) => whole.header.as_deref(),
+        }
+    }
+}
+
+impl PyTextReader {
+    pub(super) fn new(reader: Reader) -> Self {
+        Self { reader: Mutex::new(reader) }
     }
 }
 
@@ -45,10 +62,7 @@ impl PyTextReader {
     /// The header of the file, unless it names the columns of the schema in order.
     #[getter]
     fn header(&mut self) -> PyResult<Option<&str>> {
-        match exclusive(&mut self.reader)? {
-            Reader::Csv(reader) => Ok(reader.header()),
-            Reader::Json(_) => Ok(None),
-        }
+        Ok(exclusive(&mut self.reader)?.header())
     }
 
     /// Return the next block and its rejects, each as (line, column or None, reason, text); None at the end.
@@ -78,7 +92,7 @@ pub(crate) struct PyTextFiles {
 }
 
 #[derive(Clone)]
-enum Format {
+pub(super) enum Format {
     Csv(CsvOptions),
     Json(JsonOptions),
 }
@@ -91,7 +105,12 @@ impl PyTextFiles {
         let input = open(file)?;
         let format = self.format()?;
         let reader = py.detach(move || format.open(input, &self.schema));
-        Ok(PyTextReader { reader: Mutex::new(reader.map_err(|error| raised(py, error))?) })
+        Ok(PyTextReader::new(reader.map_err(|error| raised(py, error))?))
+    }
+
+    /// Begin to read a local file in a thread, if it has `size` bytes and is not compressed.
+    fn read_ahead(&self, path: String, size: u64, most_bytes: usize) -> PyResult<PyTextAhead> {
+        Ok(ahead::begin(self.format()?, self.schema.clone(), path, size, most_bytes))
     }
 
     /// Return the rows of the first of some small files, and how many rows each of them has.
@@ -122,7 +141,7 @@ impl PyTextFiles {
 }
 
 impl Format {
-    fn open(self, input: Box<dyn Read + Send>, schema: &Schema) -> Result<Reader> {
+    pub(super) fn open(self, input: Box<dyn Read + Send>, schema: &Schema) -> Result<Reader> {
         match self {
             Self::Csv(options) => CsvReader::open(input, schema, options).map(Reader::Csv),
             Self::Json(options) => JsonReader::open(input, schema, options).map(Reader::Json),

@@ -1,0 +1,215 @@
+"""What a user agreed to is what an action does, or nothing: `dry_run`, `requires`, `expect`, `if_needed`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import arrive, opened, run
+from tidemill.actions import carry_out
+from tidemill.actions.contract import Action, ActionPlan, options_of
+from tidemill.actions.registry import ACTIONS
+from tidemill.cli.main import main
+
+Call = Callable[..., Any]
+ACTS: dict[str, Call] = {
+    "rewind": lambda r, **how: r.rewind(0, "why", **how),
+    "skip": lambda r, **how: r.skip("bad.csv", "why", **how),
+    "replan": lambda r, **how: r.replan("why", **how),
+    "reset": lambda r, **how: r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", **how),
+}
+LINES = {
+    "rewind": "the state becomes that of version 0",
+    "skip": "file `bad.csv` of source `source` (7 bytes) will not be read; the plan of version 2 ends",
+    "replan": "the plan of version 2 (1 file) ends; the next run plans the files that are there then",
+    "reset": "batch time: ",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> tm.Repository:
+    """Two versions, and an open plan that cannot run."""
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b")
+    run(r)
+    (tmp_path / "in" / "bad.csv").write_text("a,much\n")
+    with pytest.raises(tm.InvalidInput):
+        run(r)
+    return r
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in (folder / "root").rglob("*") if path.is_file()}
+
+
+def versions(r: tm.Repository) -> list[tuple[int, str]]:
+    return [(commit.version, commit.kind) for commit in r.commits()]
+
+
+@pytest.mark.parametrize("verb", list(ACTS))
+def test_a_dry_run_says_what_will_happen_and_writes_nothing(verb: str, shop: tm.Repository, tmp_path: Path) -> None:
+    before = stored(tmp_path)
+    plan = ACTS[verb](shop, dry_run=True)
+    assert isinstance(plan, ActionPlan)
+    assert plan.lines()[0].startswith(LINES[verb])
+    assert plan.as_dict() == {**plan.as_dict(), "requires": plan.requires, "changes": plan.lines()}
+    assert json.loads(json.dumps(plan.as_dict())) == plan.as_dict()
+    assert stored(tmp_path) == before
+    made = ACTS[verb](shop, expect=plan)
+    assert (made.version, made.kind, made.reason) == (2, ACTIONS[verb].kind, "why")
+
+
+@pytest.mark.parametrize("verb", list(ACTS))
+@pytest.mark.parametrize("form", ["plan", "text", "head"])
+def test_after_another_commit_nothing_of_what_was_agreed_is_done(
+    verb: str, form: str, shop: tm.Repository, tmp_path: Path
+) -> None:
+    plan, head = ACTS[verb](shop, dry_run=True), shop.head
+    expect = {"plan": plan, "text": plan.requires, "head": head}[form]
+    other = opened(tmp_path)
+    other.reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
+    with pytest.raises(tm.InvalidInput):
+        run(other)  # makes the plan again, so that each action would be possible
+    before = stored(tmp_path)
+    for how in ({}, {"dry_run": True}):
+        with pytest.raises(tm.Fenced, match=f"{verb}: the repository is not as expected: found `main@2:") as raised:
+            ACTS[verb](shop, expect=expect, **how)
+        assert "do a dry run again" in str(raised.value)
+    assert stored(tmp_path) == before
+    assert ACTS[verb](shop).version == 3, "without an expectation it is done"
+
+
+@pytest.mark.parametrize("verb", ["rewind", "skip", "reset"])
+def test_a_plan_that_was_made_since_is_not_ended_unseen(verb: str, tmp_path: Path) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b")
+    run(r)
+    (tmp_path / "in" / "bad.csv").write_text("a,much\n")
+    seen = ACTS[verb](r, dry_run=True)
+    with pytest.raises(tm.InvalidInput):
+        run(opened(tmp_path))
+    with pytest.raises(tm.Fenced, match=r"found `main@1:\w{12}\+\w{12}`, expected `main@1:\w{12}`"):
+        ACTS[verb](r, expect=seen)
+    assert [version for version, _ in versions(r)] == [0, 1]
+
+
+@pytest.mark.parametrize("expect", ["", 3, ["main@1"]])
+def test_what_is_no_expectation_is_refused(expect: Any, shop: tm.Repository) -> None:
+    with pytest.raises(tm.InvalidInput, match="expected a plan, what it requires as text, or the commit of the head"):
+        shop.replan("why", expect=expect)
+    assert [version for version, _ in versions(shop)] == [0, 1]
+
+
+def called(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any], str]:
+    capfd.readouterr()
+    status = main(list(arguments))
+    out, err = capfd.readouterr()
+    return status, json.loads(out.splitlines()[-1]) if out else {}, err
+
+
+@pytest.fixture
+def code(shop: tm.Repository, tmp_path: Path) -> list[str]:
+    """The pipeline of the shop as a file, and its root."""
+    (tmp_path / "code.py").write_text(
+        f"from pathlib import Path\nfrom tests.journeys.shop import opened\n"
+        f"p = opened(Path({str(tmp_path)!r})).context.pipeline\n"
+    )
+    return [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json"]
+
+
+def test_in_the_shell_expect_takes_what_a_dry_run_requires(
+    code: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, shown, _ = called(capfd, "replan", *code, "--reason=why", "--dry-run")
+    assert (status, shown["dry_run"], shown["requires"][:7]) == (0, True, "main@1:")
+    agreed = f"--expect={shown['requires']}"
+    opened(tmp_path).reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
+    with pytest.raises(tm.InvalidInput):
+        run(opened(tmp_path))
+    for more in ([], ["--dry-run"]):
+        status, found, err = called(capfd, "replan", *code, "--reason=why", agreed, *more)
+        assert (status, "not as expected" in err + json.dumps(found)) == (4, True)
+    status, shown, _ = called(capfd, "replan", *code, "--reason=why", "--dry-run")
+    status, done, _ = called(capfd, "replan", *code, "--reason=why", f"--expect={shown['requires']}")
+    assert (status, done["versions"], done["requires"]) == (0, [3], shown["requires"])
+
+
+def test_a_yes_on_the_terminal_is_for_what_was_shown(
+    code: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow_yes(*_: Any, **__: Any) -> bool:
+        opened(tmp_path).reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", slow_yes)
+    status, _, err = called(capfd, "rewind", *code, "--to=0", "--reason=why")
+    assert status == 4, err
+    assert versions(opened(tmp_path)) == [(0, "batch"), (1, "batch"), (2, "reset")]
+
+
+@pytest.mark.parametrize("verb", list(ACTS))
+def test_if_needed_returns_the_commit_of_an_earlier_try(
+    verb: str, shop: tm.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
+    for name, value in task.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+    made = ACTS[verb](shop, if_needed=True)
+    assert made.version == 2
+    monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
+    assert ACTS[verb](shop, if_needed=True, expect="main@1:gone") == made
+    assert [version for version, _ in versions(shop)] == [0, 1, 2]
+
+
+def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
+    for action in (tm.Repository.replan, tm.Repository.skip, tm.Repository.rewind):
+        given = {"replan": (" ",), "skip": ("bad.csv", ""), "rewind": (0, "")}[action.__name__]
+        with pytest.raises(tm.InvalidInput, match="the reason is empty"):
+            action(shop, *given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("action", list(ACTIONS.values()), ids=list(ACTIONS))
+def test_fields_of_an_action_are_arguments_of_its_method(action: type[Action]) -> None:
+    import inspect
+
+    method = inspect.signature(getattr(tm.Repository, action.verb))
+    fields = {name for name, _, _ in options_of(action)} - {"source"}  # in Python, a file is (source, path)
+    assert fields == set(method.parameters) - {"self", "dry_run", "expect", "if_needed"}
+    for name, _, default in options_of(action):
+        if name in method.parameters and default is not dataclasses.MISSING:
+            assert method.parameters[name].default == default, name
+
+
+def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:
+    """What a verb needs is one class: a correction that changes nothing but says why."""
+    from tidemill.actions.contract import Seen, option
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class NotePlan(ActionPlan):
+        def lines(self) -> list[str]:
+            return ["a note"]
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Note(Action):
+        verb = "note"
+        kind = "void"
+        reason: str = option("Why.")
+
+        def look(self, context: Any, seen: Seen) -> NotePlan:
+            return NotePlan(seen=seen)
+
+        def prepare(self, context: Any, plan: Any, to: Any) -> Any:
+            return {}
+
+    plan = carry_out.look(shop.context, Note(reason="a note"))
+    assert carry_out.carry_out(shop.context, Note(reason="a note"), plan).commit.kind == "void"
+    with pytest.raises(tm.Fenced):
+        carry_out.carry_out(shop.context, Note(reason="a note"), plan)

@@ -65,7 +65,7 @@ class CorrectionOperator(VerbOperator):
         return command_line(self.verb, self._values)[1]
 
     def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
-        """Return the exception. What was expected does not come again, so a retry cannot help then."""
+        """Return the exception. With `expect`, a retry cannot help, because the repository never becomes as it was."""
         made = super()._exception(command, outcome)
         is_final = outcome.status == Exit.FENCED and not is_absent(self.expect) and outcome.ended is None
         return AirflowFailException(str(made)) if is_final else made

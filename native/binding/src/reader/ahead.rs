@@ -61,7 +61,7 @@ pub(super) fn begin(format: Format, schema: Schema, path: String, size: u64, mos
     let (sender, receiver) = channel();
     let started = thread::Builder::new().name("tidemill-ahead".to_owned()).spawn(move || {
         if let Some(whole) = read(format, &schema, &path, size, most_bytes) {
-            let _ = sender.send(whole); // unless nobody waits any more
+            let _ = sender.send(whole); // unless no caller waits any more
         }
     });
     PyTextAhead { process: std::process::id(), found: Mutex::new(started.ok().map(|_| receiver)) }

@@ -36,7 +36,7 @@ def helps() -> dict[str, tuple[str, bool]]:
 def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the options and arguments of a command, given the values of its action's fields.
 
-    >>> command_line("rewind", {"to_version": 3, "without": "a.csv\n", "source": None})
+    >>> command_line("rewind", {"to_version": 3, "without": "a.csv", "source": None})
     ({'to': 3, 'without': ['a.csv'], 'source': None}, [])
     """
     options: dict[str, Any] = {}

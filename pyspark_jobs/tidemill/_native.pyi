@@ -807,7 +807,7 @@ class TextReader:
 
 @final
 class TextAhead:
-    """A file that a thread of Rust reads. The thread needs not be waited for."""
+    """A file that a thread of Rust reads. A process that ends does not wait for the thread."""
 
     def take(self) -> TextReader | None:
         """Wait for the file, and return its reader, once. None if it must be read now, whatever the reason."""
@@ -819,11 +819,11 @@ class TextFiles:
     def open(self, file: Any) -> TextReader:
         """Open a file: a path, bytes, or an object with `read(n)`. Raises `Unreadable` for a file of another format."""
 
-    def read_ahead(self, path: str, size: int, most_bytes: int) -> TextAhead:
-        """Begin to read a local file of `size` bytes in a thread.
+    def read_ahead(self, files: list[tuple[str, int]], most_bytes: int) -> list[TextAhead]:
+        """Begin to read local files in a thread, one after the other, given as paths and sizes.
 
-        It ends without a result for a compressed file, one that changed, one that cannot be read, and one whose rows
-        take more than `most_bytes` of memory.
+        A file has no result if it is compressed, has another size or cannot be read. Of all files together about
+        `most_bytes` of rows are read. The rest of the last one follows when it is asked for.
         """
 
     def read_small(self, files: list[bytes], most_bytes: int) -> tuple[pa.RecordBatch, list[int]] | None:

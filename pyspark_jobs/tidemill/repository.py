@@ -175,8 +175,10 @@ class Repository(Reader):
 
         The other arguments are those of all corrections. `dry_run`: change nothing, and return what would happen, as
         an `ActionPlan` with `lines()`, `as_dict()` and `requires`. `expect`: such a plan, its `requires`, or the commit
-        of the head; `Fenced` if another commit or plan came since, so what was agreed to is done, or nothing.
-        `if_needed`: if an earlier try of this Airflow task made the correction, return that commit.
+        of the head. `Fenced` if something else would happen now, for example because a batch was planned or committed,
+        or a file has changed: what was agreed to is done, or nothing. A commit says only that no other one came since.
+        `if_needed`: if an earlier try of this Airflow task made the correction, return that commit; of no effect in a
+        dry run.
         """
         from .actions.replan import Replan
 
@@ -364,7 +366,7 @@ class Repository(Reader):
             if expect is not None:
                 refuse_unexpected(action, expect, plan)
             return plan
-        before = made_before(self.context, action) if if_needed else []
+        before = made_before(self.context, action.kind, action.said_reason) if if_needed else []
         return before[-1] if before else carry_out(self.context, action, expect).commit
 
     def migrate(

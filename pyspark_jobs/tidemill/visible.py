@@ -1,4 +1,5 @@
-"""Text from files as people see it: control characters are escaped, so that no file can drive a terminal.
+"""Text from files as people see it: control characters are escaped, so that no file can drive a terminal, and so are
+those that change the order in which it shows others.
 
 For tables, errors and notes. INVARIANT: what programs read, such as JSON output and exports, has the text as it is.
 """
@@ -15,7 +16,7 @@ _KEPT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_ORDER}]")
 
 
 def visible(text: str) -> str:
-    r"""Return a text with its control characters escaped, as messages of the readers have them.
+    r"""Return a text with its control characters escaped.
 
     >>> print(visible("a\tb\x1b[31m"))
     a\tb\u{1b}[31m

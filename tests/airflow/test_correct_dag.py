@@ -131,7 +131,7 @@ def test_what_was_agreed_to_is_done_or_nothing(shop: Shop, capsys: pytest.Captur
     tasks = shop.correct("Approve", another_batch, correction="rewind", to_version="0", reason="bad day")
     assert states(tasks) == {**DONE, "correct": "failed"}
     assert (shop.head().version, shop.head().kind) == (3, "batch")
-    assert "rewind: the repository is not as expected: found `main@3:" in capsys.readouterr().out
+    assert "rewind: what would happen now is not what was expected: found `main@3:" in capsys.readouterr().out
 
 
 @pytest.mark.slow("run Airflow tasks")

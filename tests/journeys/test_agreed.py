@@ -12,7 +12,7 @@ import click
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened, published, run
 from tidemill.actions import carry_out
 from tidemill.actions.contract import Action, ActionPlan, options_of
 from tidemill.actions.registry import ACTIONS
@@ -79,7 +79,7 @@ def test_after_another_commit_nothing_of_what_was_agreed_is_done(
         run(other)  # makes the plan again, so that each action would be possible
     before = stored(tmp_path)
     for how in ({}, {"dry_run": True}):
-        with pytest.raises(tm.Fenced, match=f"{verb}: the repository is not as expected: found `main@2:") as raised:
+        with pytest.raises(tm.Fenced, match=f"{verb}: what would happen now is not what was expected") as raised:
             ACTS[verb](shop, expect=expect, **how)
         assert "do a dry run again" in str(raised.value)
     assert stored(tmp_path) == before
@@ -95,9 +95,88 @@ def test_a_plan_that_was_made_since_is_not_ended_unseen(verb: str, tmp_path: Pat
     seen = ACTS[verb](r, dry_run=True)
     with pytest.raises(tm.InvalidInput):
         run(opened(tmp_path))
-    with pytest.raises(tm.Fenced, match=r"found `main@1:\w{12}\+\w{12}`, expected `main@1:\w{12}`"):
+    with pytest.raises(tm.Fenced, match=r"found `main@1:\w{12}`, expected `main@1:\w{12}`"):
         ACTS[verb](r, expect=seen)
     assert [version for version, _ in versions(r)] == [0, 1]
+
+
+def test_a_tag_that_was_moved_a_file_that_changed_or_another_action_is_not_what_was_agreed(tmp_path: Path) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b", "c")
+    run(r)
+    r.tag("good", 0)
+    to_tag, to_first = r.rewind("good", "why", dry_run=True), r.rewind(0, "why", dry_run=True)
+    assert to_tag.requires == to_first.requires, "it is the same"
+    before, reset = stored(tmp_path), r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", dry_run=True)
+    for expect in (reset, r.rewind(1, "why", dry_run=True), r.rewind(0, "why", ["b.csv"], dry_run=True)):
+        with pytest.raises(tm.Fenced):
+            r.rewind("good", "why", expect=expect)
+    assert stored(tmp_path) == before
+    r.tag("good", 1, move=True)
+    with pytest.raises(tm.Fenced):
+        r.rewind("good", "why", expect=to_tag.requires)
+    (tmp_path / "in" / "b.csv").unlink()
+    with pytest.raises(tm.Fenced):  # its rows would be lost
+        r.rewind(0, "why", expect=to_first)
+    (tmp_path / "in" / "z.csv").write_text("z,1\n")
+    skip = r.skip("z.csv", "why", dry_run=True)
+    (tmp_path / "in" / "z.csv").write_text("y,2\n")
+    with pytest.raises(tm.Fenced):
+        r.skip("z.csv", "why", expect=skip)
+    assert [kind for _, kind in versions(r)] == ["batch"] * 3
+
+
+def test_a_commit_says_only_that_no_other_one_came_since(tmp_path: Path) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b")
+    run(r)
+    head = r.head
+    assert head is not None
+    (tmp_path / "in" / "bad.csv").write_text("a,much\n")
+    with pytest.raises(tm.InvalidInput):
+        run(opened(tmp_path))
+    assert r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", expect=head).version == 2
+
+
+def test_what_is_refused_publishes_nothing_of_earlier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b")
+    run(r)
+    stale = r.rewind(0, "why", dry_run=True)
+    arrive(tmp_path, "c")
+    with monkeypatch.context() as patch:
+        patch.setattr("tidemill.driver.drain.publish_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(opened(tmp_path))
+    assert len(published(tmp_path)) == 2
+    before = stored(tmp_path)
+    again = opened(tmp_path)
+    for expect, error in ((stale, tm.Fenced), (3, tm.InvalidInput)):
+        with pytest.raises(error):
+            again.rewind(0, "why", expect=expect)  # type: ignore[call-overload]
+    assert (len(published(tmp_path)), stored(tmp_path)) == (2, before)
+    assert again.rewind(0, "why", expect=again.rewind(0, "why", dry_run=True)).version == 3
+
+
+@pytest.mark.parametrize("verb", list(ACTS))
+def test_an_action_that_another_commit_overtakes_leaves_no_object(
+    verb: str, shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    correct = carry_out.correct
+
+    def overtaken(*arguments: Any) -> Any:
+        with monkeypatch.context() as inner:
+            inner.setattr(carry_out, "correct", correct)
+            opened(tmp_path).reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
+        return correct(*arguments)
+
+    monkeypatch.setattr(carry_out, "correct", overtaken)
+    how = {"without": ["b.csv"]} if verb == "rewind" else {}
+    with pytest.raises(tm.Fenced):
+        ACTS[verb](shop, **how)
+    assert versions(shop)[-1] == (2, "reset")
+    found = shop.verify(deep=True)
+    assert (found.problems, found.unnamed) == ([], 0)
 
 
 @pytest.mark.parametrize("expect", ["", 3, ["main@1"]])
@@ -135,7 +214,7 @@ def test_in_the_shell_expect_takes_what_a_dry_run_requires(
         run(opened(tmp_path))
     for more in ([], ["--dry-run"]):
         status, found, err = called(capfd, "replan", *code, "--reason=why", agreed, *more)
-        assert (status, "not as expected" in err + json.dumps(found)) == (4, True)
+        assert (status, "not what was expected" in err + json.dumps(found)) == (4, True)
     status, shown, _ = called(capfd, "replan", *code, "--reason=why", "--dry-run")
     status, done, _ = called(capfd, "replan", *code, "--reason=why", f"--expect={shown['requires']}")
     assert (status, done["versions"], done["requires"]) == (0, [3], shown["requires"])
@@ -204,9 +283,9 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
         reason: str = option("Why.")
 
         def look(self, context: Any, seen: Seen) -> NotePlan:
-            return NotePlan(seen=seen)
+            return NotePlan(verb=self.verb, seen=seen)
 
-        def prepare(self, context: Any, plan: Any, to: Any) -> Any:
+        def prepare(self, context: Any, plan: Any, origin: Any, to: Any) -> Any:
             return {}
 
     plan = carry_out.look(shop.context, Note(reason="a note"))

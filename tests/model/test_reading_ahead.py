@@ -134,9 +134,9 @@ def test_one_core_one_task_and_the_last_batch_read_nothing_ahead(
     begun: list[str] = []
     plain = Files.read_ahead
 
-    def noted(self: Files, split: Split, *arguments: Any) -> Any:
-        begun.append(split.path)
-        return plain(self, split, *arguments)
+    def noted(self: Files, splits: Any, *arguments: Any) -> Any:
+        begun.extend(split.path for split in splits)
+        return plain(self, splits, *arguments)
 
     monkeypatch.setattr(Files, "read_ahead", noted)
     repository.run(engine="local", tasks=1, max_batches=2)
@@ -154,13 +154,12 @@ def split_of(folder: Path, name: str) -> tuple[Files, Split]:
 
 
 def begun_at(source: Files, split: Split, block_rows: int = 10, most_bytes: int = 2**20) -> TextAhead:
-    ahead = source.read_ahead(split, block_rows, ReadContext(), most_bytes)
-    assert ahead is not None
+    (ahead,) = source.read_ahead([split], block_rows, ReadContext(), most_bytes)
     return ahead
 
 
 def rows_with(source: Files, split: Split, ahead: TextAhead, block_rows: int = 10) -> int:
-    context = ReadContext(ahead={(split.source, split.path): ahead})
+    context = ReadContext(being_read={(split.source, split.path): ahead})
     return sum(block.rows.num_rows for block in source.read(split, block_rows, context))
 
 
@@ -176,13 +175,12 @@ def test_only_what_the_plan_says_is_used_and_only_once(tmp_path: Path, taken: li
     assert taken == ["0.csv"]
 
 
-@pytest.mark.parametrize("kind", ["gzip", "many rows", "longer", "gone", "folder", "rejected header", "fifo"])
+@pytest.mark.parametrize("kind", ["gzip", "longer", "gone", "folder", "rejected header", "fifo"])
 def test_what_cannot_be_read_ahead_well_is_left_to_the_batch(kind: str, tmp_path: Path, taken: list[str]) -> None:
     csv_files(tmp_path / "in", 1)
     path = tmp_path / "in" / "0.csv"
     path.write_bytes(gzip.compress(b"k,1\n" * 1000) if kind == "gzip" else b"k,1\n" * 1000)
     source, split = split_of(tmp_path / "in", "0.csv")
-    options: dict[str, Any] = {"most_bytes": 1000} if kind == "many rows" else {}
     if kind == "rejected header":
         source = Files(tmp_path / "in", format="csv", schema=SCHEMA, header=True)
     if kind in ("longer", "gone", "folder", "fifo"):
@@ -193,10 +191,10 @@ def test_what_cannot_be_read_ahead_well_is_left_to_the_batch(kind: str, tmp_path
         path.mkdir()
     if kind == "fifo":
         os.mkfifo(path)
-    ahead = begun_at(source, split, **options)
+    ahead = begun_at(source, split)
     assert ahead.ahead.take() is None
-    if kind in ("gzip", "many rows"):
-        assert rows_with(source, split, begun_at(source, split, **options)) == 1000
+    if kind == "gzip":
+        assert rows_with(source, split, begun_at(source, split)) == 1000
     assert taken == []
 
 
@@ -206,7 +204,7 @@ def test_nothing_is_read_ahead_but_text_of_a_local_folder(tmp_path: Path, s3_roo
     parquet = Files(tmp_path / "in", format="parquet", schema=SCHEMA)
     remote = Files(f"{s3_root}/in", format="csv", schema=SCHEMA)
     for source in (parquet, remote):
-        assert source.read_ahead(split, 10, ReadContext(), 2**20) is None
+        assert source.read_ahead([split], 10, ReadContext(), 2**20) == []
     assert not hasattr(tm.Rows("k string"), "read_ahead")
 
 
@@ -226,6 +224,7 @@ def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) ->
     assert begun([2**20] * 12) == upcoming.MOST_FILES
     assert begun([2**23] * 12) == 2
     assert begun([2**25]) == 0
+    assert begun([2**20, 2**25, 2**20]) == 1
 
 
 @pytest.mark.parametrize("method", ["splits", "read_ahead"])
@@ -238,7 +237,7 @@ def test_an_error_of_a_source_comes_when_its_batch_runs(
     plain = getattr(Files, method)
 
     def failing(self: Files, given: Any, *arguments: Any) -> Any:
-        if (given[0] if method == "splits" else given).path == "1.csv":
+        if given[0].path == "1.csv":
             raise RuntimeError("not now")
         return plain(self, given, *arguments)
 
@@ -250,6 +249,57 @@ def test_an_error_of_a_source_comes_when_its_batch_runs(
     else:
         repository.run(engine="local")
         assert (repository.head.version, taken) == (2, ["2.csv"])
+
+
+def test_of_files_with_many_rows_the_rest_is_read_by_the_batch(tmp_path: Path, taken: list[str]) -> None:
+    csv_files(tmp_path / "in", 3)
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.csv").write_text("k,1\n" * 9 + "k,much\n" + "k,2\n" * 990)
+    source = Files(tmp_path / "in", format="csv", schema=SCHEMA, mode="PERMISSIVE")
+    splits = source.splits(source.discover("rows"))
+    begun = source.read_ahead(splits, 100, ReadContext(), 5_000)
+    found = [rows_with(source, split, one, 100) for split, one in zip(splits, begun, strict=True)]
+    assert (found, taken) == ([999] * 3, ["0.csv"]), "the memory is for all of them"
+    rejects = [block.rejects for block in source.read(splits[0], 100, ReadContext()) if block.rejects is not None]
+    (again,) = source.read_ahead(splits[:1], 100, ReadContext(), 1)
+    context = ReadContext(being_read={("rows", "0.csv"): again})
+    assert [block.rejects for block in source.read(splits[0], 100, context) if block.rejects is not None] == rejects
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_a_file_that_changes_after_it_was_checked_is_an_error(
+    size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread may get a core late: after the batch has seen that the file is as planned."""
+    csv_files(tmp_path / "in", 1)
+    rows = 1000 if size == "small" else 400_000
+    path = tmp_path / "in" / "0.csv"
+    path.write_text("a,1\n" * rows)
+    source, split = split_of(tmp_path / "in", "0.csv")
+    reader = TextAhead.reader
+
+    def late(self: TextAhead, *arguments: Any) -> Any:
+        path.write_text("b,1\n" * rows)
+        os.utime(path, ns=(1, 1))
+        begun = TextAhead(self.split, self.files, begun_at(source, split).ahead)
+        return reader(begun, *arguments)
+
+    monkeypatch.setattr(TextAhead, "reader", late)
+    with pytest.raises(tm.InvalidInput, match="changed after it was planned"):
+        rows_with(source, split, begun_at(source, split))
+
+
+def test_one_thread_reads_all_files(tmp_path: Path) -> None:
+    csv_files(tmp_path / "in", 8)
+    for number in range(8):
+        (tmp_path / "in" / f"{number}.csv").write_text("k,1\n" * 200_000)
+    source = Files(tmp_path / "in", format="csv", schema=SCHEMA)
+    splits = source.splits(source.discover("rows"))
+    begun = source.read_ahead(splits, 1000, ReadContext(), 2**30)
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    assert len(begun) == 8
+    assert names.count("tidemill-ahead") <= 1
+    assert sum(rows_with(source, split, one, 1000) for split, one in zip(splits, begun, strict=True)) == 1_600_000
 
 
 PROGRAM = """
@@ -265,7 +315,7 @@ repository = tm.open(counting(Path(sys.argv[1]) / "in"), root=sys.argv[1] + "/ro
 repository.init()
 
 def replace(progress):
-    if progress.version == 0:  # the thread is about to open it, or has read it
+    if progress.version == 0:
         os.unlink(sys.argv[1] + "/in/2.csv")
         os.mkfifo(sys.argv[1] + "/in/2.csv")
 
@@ -274,7 +324,7 @@ print(versions, [one.name for one in threading.enumerate() if one is not threadi
 """
 
 
-def test_a_process_ends_at_once_whatever_its_thread_waits_for(tmp_path: Path) -> None:
+def test_no_thread_of_python_is_left_and_a_pipe_in_place_of_a_file_delays_nothing(tmp_path: Path) -> None:
     csv_files(tmp_path / "in", 4)
     done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1] []\n", "")

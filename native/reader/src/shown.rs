@@ -42,7 +42,7 @@ fn visible(character: char) -> String {
 /// Whether a character looks like nothing, like a blank, or like a part of the one before it.
 fn is_invisible(character: char) -> bool {
     let is_mark = matches!(character, '\u{300}'..='\u{36f}' | '\u{fe00}'..='\u{fe0f}');
-    let is_format = matches!(character, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+    let is_format = matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}');
     is_mark || is_format || (character.is_whitespace() && character != ' ')
 }

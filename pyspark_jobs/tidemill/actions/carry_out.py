@@ -1,4 +1,4 @@
-"""`carry_out`: the one way in which every action happens: look, hold, prepare, commit, publish.
+"""`carry_out`: the one way in which every action happens: begin, look, hold, prepare, commit, publish, finish.
 
 CRASH: one conditional create is the whole action. INVARIANT: with `expect`, what was agreed to is done, or nothing.
 """
@@ -15,13 +15,13 @@ from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
 from ..errors import Fenced, InvalidInput
 from ..protocol.kinds import Changes
-from ..protocol.records import Commit
+from ..protocol.records import Commit, Kind
 from ..upkeep.rest_published import Writing
 from ..verbs.tries import earlier_tries
 from .contract import Action, ActionPlan, Seen
 
 Expect = ActionPlan | Commit | str
-"""A plan, what it requires as text, or the head for which it was made."""
+"""A plan, what it requires as text, or the commit of the head, which says only that no other commit came since."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,20 @@ def carry_out(context: Context, action: Action, expect: Expect | None = None) ->
     """
     required(action.verb, action.said_reason)
     check_root(context)
+    if expect is not None:  # before anything is written
+        refuse_unexpected(action, expect, look(context, action))
     action.begin(context)
     plan = look(context, action)
     if expect is not None:
         refuse_unexpected(action, expect, plan)
     action.hold(context, plan)
-    to = Writing(plan.seen.origin.number, uuid.uuid4().hex[:12])
+    origin = context.origin(plan.seen.origin.head)
+    to = Writing(origin.number, uuid.uuid4().hex[:12])
     try:
-        with fenced_if_overtaken(context, plan.seen.origin.head, action.verb):
-            changes = action.prepare(context, plan, to)
+        with fenced_if_overtaken(context, origin.head, action.verb):
+            changes = action.prepare(context, plan, origin, to)
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason}
-        commit = correct(context, context.origin(plan.seen.origin.head), action.kind, changes | said)
+        commit = correct(context, origin, action.kind, changes | said)
     except Fenced:
         discard_names(context.store, to.stored, to.attempt)
         raise
@@ -65,13 +68,13 @@ def carry_out(context: Context, action: Action, expect: Expect | None = None) ->
     return Done(commit, plan)
 
 
-def made_before(context: Context, action: Action) -> list[Commit]:
-    """Return the commits by which earlier tries of this Airflow task carried the same action out, oldest first.
+def made_before(context: Context, kind: Kind, reason: str) -> list[Commit]:
+    """Return the commits by which earlier tries of this Airflow task made the same correction, oldest first.
 
     One with the same kind and reason counts. If that try died before it had published, the next run publishes.
     """
     made = [context.log.commit(version) for version in earlier_tries(context)]
-    return [one for one in made if (one.kind, one.reason) == (action.kind, action.said_reason)]
+    return [one for one in made if (one.kind, one.reason) == (kind, reason)]
 
 
 def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
@@ -88,7 +91,7 @@ def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
         is_same = found == wanted
     if not is_same:
         raise Fenced(
-            f"{action.verb}: the repository is not as expected: found `{found}`, expected `{wanted}`; nothing has "
-            "changed",
+            f"{action.verb}: what would happen now is not what was expected: found `{found}`, expected `{wanted}`; "
+            "nothing has changed",
             hint="do a dry run again, and agree to what would happen now",
         )

@@ -6,7 +6,9 @@ Nothing of the engine is imported here or at the top of an action's module, beca
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit, Kind, Plan
     from ..protocol.successor import Origin
+    from ..sources.contract import SourceFile
     from ..upkeep.rest_published import Writing
 
 Parsed = Literal["text", "version", "time", "times"]
@@ -26,8 +29,8 @@ class Option:
     """How a field of an action is given.
 
     `help` is for the shell and `form` for the form of `NAME__correct`; without `form` the field is not there. `flag` is
-    the name of the option in the shell, by default that of the field. `needed`: the form needs this field, or another
-    one that is needed.
+    the name of the option in the shell, by default that of the field. `is_needed`: the form needs this field, or
+    another one that is needed.
     """
 
     help: str
@@ -67,25 +70,29 @@ class Seen:
     origin: Origin
     plan: Plan | None
 
-    @property
-    def requires(self) -> str:
-        """The head and the open plan as text, such as `main@4:0c1f…+9b2e…`."""
-        parent, plan = self.origin.parent, self.plan
-        branch = self.origin.refs.name_of(self.origin.branch)
-        head = f"{branch}@{parent.version}:{parent.checksum[:12]}"
-        return head if plan is None else f"{head}+{plan.plan_id[:12]}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ActionPlan:
     """What an action will do if the repository is then as it was `seen`."""
 
+    verb: str
     seen: Seen = dataclasses.field(repr=False)
 
     @property
     def requires(self) -> str:
-        """The head and the open plan for which the plan was made, to be given as `expect`."""
-        return self.seen.requires
+        """The head, and a digest of it, of the open plan, and of what will happen, such as `main@4:0c1f9b2e77d0`.
+
+        To be given as `expect`.
+        """
+        origin, plan = self.seen.origin, self.seen.plan
+        head = [origin.refs.uuid, origin.parent.checksum, "" if plan is None else plan.plan_id]
+        said = json.dumps([self.verb, head, self.content()], sort_keys=True, default=str)
+        digest = hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:12]
+        return f"{origin.refs.name_of(origin.branch)}@{origin.parent.version}:{digest}"
+
+    def content(self) -> Any:
+        """Return all that will happen, as JSON values, also what `as_dict` does not show, such as ETags of files."""
+        return self.lines()
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
@@ -98,7 +105,7 @@ class ActionPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A correction that one commit makes. `carry_out` calls the methods in their order here.
+    """A correction that one commit makes. `carry_out` calls the methods from `begin` to `finish`, in this order.
 
     The docstring of an action is the help of its command.
     """
@@ -113,7 +120,7 @@ class Action:
         return str(getattr(self, "reason", ""))
 
     def begin(self, context: Context) -> None:
-        """Complete what an earlier call left. Not called for a dry run."""
+        """Check what matters only if something is written, and complete what an earlier call left."""
 
     def look(self, context: Context, seen: Seen) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
@@ -122,8 +129,8 @@ class Action:
     def hold(self, context: Context, plan: Any) -> None:
         """Keep what the commit will name, until it does."""
 
-    def prepare(self, context: Context, plan: Any, to: Writing) -> Changes:
-        """Store what the commit will name, note each object in `to.stored`, and return what the commit changes."""
+    def prepare(self, context: Context, plan: Any, origin: Origin, to: Writing) -> Changes:
+        """Store what the commit after `origin` will name, note each object in `to.stored`, and return its changes."""
         raise NotImplementedError
 
     def finish(self, context: Context, commit: Commit) -> None:
@@ -138,3 +145,8 @@ def options_of(action: type[Action]) -> Iterator[tuple[str, Option, Any]]:
     """Yield the name, the option and the default of each field; `dataclasses.MISSING` if it is required."""
     for one in dataclasses.fields(action):
         yield one.name, one.metadata["option"], one.default
+
+
+def content_of(files: Sequence[SourceFile]) -> list[list[str | int]]:
+    """Return files for `ActionPlan.content`: with their bytes, they are other files."""
+    return [[one.source, one.path, one.etag, one.size] for one in files]

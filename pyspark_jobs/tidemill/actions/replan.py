@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
+    from ..protocol.successor import Origin
     from ..upkeep.rest_published import Writing
 
 
@@ -46,22 +47,25 @@ class Replan(Action):
 
     reason: str = option("Why you abandon the plan. The commit records it.")
 
-    def look(self, context: Context, seen: Seen) -> ReplanPlan:
-        """Return what will happen. `InvalidInput` if no plan is open."""
+    def begin(self, context: Context) -> None:
+        """Check the folders of sources and sinks."""
         from ..pipeline.places import check_places
 
         check_places(context.pipeline, context.root, context.storage_options)
+
+    def look(self, context: Context, seen: Seen) -> ReplanPlan:
+        """Return what will happen. `InvalidInput` if no plan is open."""
         if seen.plan is None:
             branch = context.initialised().named(context.branch)
             raise InvalidInput(
                 f"replan: {branch} has no plan for version {seen.origin.number}, so there is nothing to abandon"
             )
         files = {(split.source, split.path) for split in seen.plan.splits}
-        return ReplanPlan(seen=seen, number=seen.plan.number, files=len(files))
+        return ReplanPlan(verb=self.verb, seen=seen, number=seen.plan.number, files=len(files))
 
-    def prepare(self, context: Context, plan: ReplanPlan, to: Writing) -> Changes:
+    def prepare(self, context: Context, plan: ReplanPlan, origin: Origin, to: Writing) -> Changes:
         """Return no changes: a void commit changes nothing."""
-        del context, plan, to
+        del context, plan, origin, to
         return {}
 
     def done(self, plan: Any, commit: Commit) -> str:

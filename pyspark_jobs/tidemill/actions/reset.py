@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
+    from ..protocol.successor import Origin
     from ..upkeep.rest_published import Writing
 
 Time = int | str | datetime
@@ -69,7 +70,7 @@ class Reset(Action):
             )
         if not marks and times is None:
             raise InvalidInput("reset: found neither a watermark nor a batch time, expected at least one of them")
-        return ResetPlan(seen=seen, watermarks=marks, batch_time=times)
+        return ResetPlan(verb=self.verb, seen=seen, watermarks=marks, batch_time=times)
 
     def _watermarks(self, context: Context, seen: Seen) -> dict[str, tuple[int, int]]:
         """Return the watermarks that are given, before and after."""
@@ -102,13 +103,12 @@ class Reset(Action):
         after = check_batch_time(time_ms(self.batch_time, context.job.time_zone), "batch_time", tolerance)
         return 0 if head is None else head.batch_time_ms, after
 
-    def prepare(self, context: Context, plan: ResetPlan, to: Writing) -> Changes:
+    def prepare(self, context: Context, plan: ResetPlan, origin: Origin, to: Writing) -> Changes:
         """Return the new times."""
         del context, to
         changes: Changes = {}
         if plan.watermarks:
-            head = plan.seen.origin.head
-            before = head.watermarks if head is not None else {}
+            before = origin.head.watermarks if origin.head is not None else {}
             changes["watermarks"] = {**before, **{name: after for name, (_, after) in plan.watermarks.items()}}
         if plan.batch_time is not None:
             changes["batch_time_ms"] = plan.batch_time[1]

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
-from .contract import Action, ActionPlan, Seen, option
+from .contract import Action, ActionPlan, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
     from ..driver.versions import VersionSpec
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
+    from ..protocol.successor import Origin
     from ..sources.contract import SourceFile
     from ..upkeep.rest_published import Writing
     from ..verbs.files import File
@@ -83,6 +84,12 @@ class RewindPlan(ActionPlan):
             lines.append(f"the plan of version {self.ends_plan} ends")
         return lines
 
+    def content(self) -> Any:
+        """Return all that will happen."""
+        files = [content_of(files) for files in (self.waiting, self.without, self.gone)]
+        target = "" if self.target is None else self.target.checksum
+        return [target, self.undone, files, self.withdraws, self.adds, sorted(self.functions)]
+
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, for machines."""
         return {
@@ -143,12 +150,14 @@ class Rewind(Action):
 
     def look(self, context: Context, seen: Seen) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
+        from ..driver.overtaken import fenced_if_overtaken
         from .restoring import version_to_restore
 
         head = seen.origin.head
         target = version_to_restore(context, head, self.to_version)
         try:
-            return self._looked_up(context, seen, target)
+            with fenced_if_overtaken(context, head, self.verb):
+                return self._looked_up(context, seen, target)
         except CorruptState:
             version_to_restore(context, head, self.to_version)  # raises if retention gave it up in the meantime
             raise
@@ -171,6 +180,7 @@ class Rewind(Action):
         there = files_there(context) if left else {}
         outputs = context.job.outputs.items()
         return RewindPlan(
+            verb=self.verb,
             seen=seen,
             target=target,
             change=change,
@@ -194,14 +204,13 @@ class Rewind(Action):
             hold(context, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
         repair(context, origin.head)  # what stays is read from published files
 
-    def prepare(self, context: Context, plan: RewindPlan, to: Writing) -> Changes:
+    def prepare(self, context: Context, plan: RewindPlan, origin: Origin, to: Writing) -> Changes:
         """Store what stays of published files, and the ledger with the files that are left out."""
         from ..driver.ledger import store_skipped
         from ..protocol.records import SkippedFile
         from ..protocol.successor import restored
         from ..verbs.sink_change import published_instead
 
-        origin = context.origin(plan.seen.origin.head)
         changes = restored(origin, plan.target)
         changes |= published_instead(context, origin.head, plan.change, to)
         if plan.without:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Seen, option
+from .contract import Action, ActionPlan, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
+    from ..protocol.successor import Origin
     from ..sources.contract import SourceFile
     from ..upkeep.rest_published import Writing
     from ..verbs.files import File
@@ -39,6 +40,10 @@ class SkipPlan(ActionPlan):
         if self.ends_plan is not None:
             what += f"; the plan of version {self.ends_plan} ends, and its other files are planned again"
         return [what]
+
+    def content(self) -> Any:
+        """Return all that will happen."""
+        return [self.lines(), content_of([self.file])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +77,16 @@ class Skip(Action):
         found = one_of(context, planned | listed_files(context), which, "skip", "file to skip")
         read_by = _refuse_known(context, seen, found)
         is_planned = (found.source, found.path) in planned
-        return SkipPlan(seen=seen, file=found, ends_plan=seen.origin.number if is_planned else None, read_by=read_by)
+        return SkipPlan(
+            verb=self.verb, seen=seen, file=found, ends_plan=seen.origin.number if is_planned else None, read_by=read_by
+        )
 
-    def prepare(self, context: Context, plan: SkipPlan, to: Writing) -> Changes:
+    def prepare(self, context: Context, plan: SkipPlan, origin: Origin, to: Writing) -> Changes:
         """Store the ledger with the file."""
         from ..driver.ledger import store_skipped
         from ..protocol.records import SkippedFile
 
-        head, file = plan.seen.origin.head, plan.file
+        head, file = origin.head, plan.file
         stored = store_skipped(context, head, [file], to.number, to.attempt)
         to.stored += [one.name for one in stored.segments]
         return {

@@ -6,6 +6,7 @@ form asks for.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -89,15 +90,19 @@ class Correction(CorrectionOperator):
         self.batch_time = batch_time
 
     @property
+    def _action(self) -> str:
+        return self.correction
+
+    @property
     def _values(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in FIELDS[self.correction]}
+        found = super()._values
+        return {**found, "file": str(found["file"]).strip()} if "file" in found else found
 
     def _command(self, context: Context) -> Command:
         problem = fault_of(self.correction, {name: getattr(self, name) for name in ALL_FIELDS})
         if problem is not None:
             raise AirflowFailException(problem)
-        self.verb = self.correction  # type: ignore[misc]
-        return super()._command(context)
+        return dataclasses.replace(super()._command(context), verb=self.correction)
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         found = dict(super()._returned(outcome))

@@ -46,7 +46,7 @@ def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], 
             continue
         value = lines_of(values[name]) if option.is_line_each else values[name]
         if option.is_argument:
-            arguments.append(str(value).strip())
+            arguments.append(str(value))
         else:
             options[option.flag or name] = value
     return options, arguments

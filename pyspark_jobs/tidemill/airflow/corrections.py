@@ -51,18 +51,23 @@ class CorrectionOperator(VerbOperator):
         return self.report_only in (True, "True", "true")
 
     @property
+    def _action(self) -> str:
+        """The verb of the action."""
+        return self.verb
+
+    @property
     def _values(self) -> dict[str, Any]:
         """The values of the action's fields."""
-        return {name: getattr(self, name) for name in FIELDS[self.verb]}
+        return {name: getattr(self, name) for name in FIELDS[self._action]}
 
     def _options(self, context: Context) -> dict[str, Any]:
         how = {"dry_run": True} if self._is_dry else {"if_needed": True, "yes": True}
-        own, _ = command_line(self.verb, self._values)
+        own, _ = command_line(self._action, self._values)
         return {**super()._options(context), **how, "expect": self.expect, **own}
 
     def _operands(self, context: Context) -> Sequence[str]:
         del context
-        return command_line(self.verb, self._values)[1]
+        return command_line(self._action, self._values)[1]
 
     def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
         """Return the exception. With `expect`, a retry cannot help, because the repository never becomes as it was."""

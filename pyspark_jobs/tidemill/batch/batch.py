@@ -44,7 +44,7 @@ class Batch:
     """The numbers of the plan's splits, by scatter task."""
     early: EarlyFiles = field(default_factory=dict)
     """Files that the driver has read already. Empty unless the tasks run in its process."""
-    ahead: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
+    being_read: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
     """Files that are read since the batch before ran. Empty unless the tasks run in the process of the driver."""
 
     @property
@@ -63,7 +63,7 @@ class Batch:
 
     def read_context(self) -> ReadContext:
         """Return the settings that sources are read with."""
-        return replace(reading_of(self.job, self.storage_options), early=self.early, ahead=self.ahead)
+        return replace(reading_of(self.job, self.storage_options), early=self.early, being_read=self.being_read)
 
     def data_pass(self, placed: Placed) -> Any:
         """Return the data pass of an operator. It sees W(N−1) of the operator's input."""

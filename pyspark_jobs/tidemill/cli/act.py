@@ -26,9 +26,12 @@ def command_of(verb: str) -> click.Command:
     action = ACTIONS[verb]
 
     def act(target: Target, if_needed: bool, expect: str | None, consent: Consent, out: Output, **given: Any) -> int:
-        options = {name: option for name, option, _ in options_of(action)}
-        fields = {name: _parsed(options[name], value) for name, value in given.items()}
-        return _act(target.open(), action(**fields), if_needed, expect, consent, out)
+        repository = target.open()
+        before = _made_before(repository, action, given["reason"]) if if_needed and not consent.dry_run else []
+        if before:
+            return reported_before(verb, before, repository, out)
+        fields = {name: _parsed(name, option, given[name]) for name, option, _ in options_of(action)}
+        return _act(repository, action(**fields), expect, consent, out)
 
     made: Callable[..., Any] = act
     made.__doc__ = inspect.getdoc(action)
@@ -46,12 +49,12 @@ def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..
     kind = VERSION if option.parsed == "version" else None
     flag = f"--{option.flag or name.replace('_', '-')}"
     return click.option(
-        flag, name, type=kind, required=is_required, multiple=option.is_repeated, metavar=option.metavar or None,
-        help=option.help,
+        flag, name, type=kind, required=is_required, default=None if is_required else default,
+        multiple=option.is_repeated, metavar=option.metavar or None, help=option.help,
     )  # fmt: skip
 
 
-def _parsed(option: Option, value: Any) -> Any:
+def _parsed(name: str, option: Option, value: Any) -> Any:
     """Return the value of a field, given the text of its option."""
     if option.parsed == "time":
         return None if value is None else point_in_time(value)
@@ -59,18 +62,19 @@ def _parsed(option: Option, value: Any) -> Any:
         return value
     if len(value) == 1 and "=" not in value[0]:
         return point_in_time(value[0])
-    return {name: point_in_time(text) for name, text in pairs(value, f"--{option.flag or 'watermark'}")} or None
+    return {key: point_in_time(text) for key, text in pairs(value, f"--{option.flag or name}")} or None
 
 
-def _act(
-    repository: Repository, action: Action, if_needed: bool, expect: str | None, consent: Consent, out: Output
-) -> int:
-    from ..actions.carry_out import carry_out, look, made_before, refuse_unexpected
+def _made_before(repository: Repository, action: type[Action], reason: str) -> list[int]:
+    from ..actions.carry_out import made_before
+
+    return [one.version for one in made_before(repository.context, action.kind, reason)]
+
+
+def _act(repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output) -> int:
+    from ..actions.carry_out import carry_out, look, refuse_unexpected
 
     context = repository.context
-    before = made_before(context, action) if if_needed else []
-    if before:
-        return reported_before(action.verb, [one.version for one in before], repository, out)
     plan = look(context, action)
     if expect is not None:
         refuse_unexpected(action, expect, plan)

@@ -112,7 +112,7 @@ def expect_option(command: Command) -> Command:
     )(command)
 
 
-def made_before(verb: str, kind: str, reason: str, repository: Any, out: Output) -> bool:
+def reports_earlier_try(verb: str, kind: str, reason: str, repository: Any, out: Output) -> bool:
     """Report the correction that an earlier try of this Airflow task made, and return whether there is one.
 
     A correction with the same kind and reason counts. If that try died before it had published, the next run publishes.

@@ -10,6 +10,7 @@ remembers and the log does not record.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -107,7 +108,7 @@ class Drain:
         self._has_swept = False
         self._backlog, self._ahead = Backlog(context), Ahead(context)
         self._shared: Shared | None = None
-        self._reading: Mapping[tuple[str, str], BeingRead] = {}
+        self._being_read: Mapping[tuple[str, str], BeingRead] = {}
         self.done = Drained()
 
     @property
@@ -299,8 +300,8 @@ class Drain:
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
             early = {} if created is None else created.early
-            way = Way(engine, self.limits.tasks, publishing, early, self._reading)
-            self._reading = self._read_ahead(plan, engine)
+            way = Way(engine, self.limits.tasks, publishing, early, self._being_read)
+            self._being_read = self._read_ahead(plan, engine)
             ours = self._checked(self._execute(head, plan, way))
         committed = self._commit(ours)
         try:
@@ -334,10 +335,14 @@ class Drain:
         If the repository is in a remote store, files are read while the plan is created; see `beside_plan`.
         """
         context = self.computing
-        is_alone = engine.name != "local" or engine.parallelism < 2 or context.store.requests_at_once > 1
-        if is_alone or self._committed + 1 == self.limits.max_batches:
+        if engine.name != "local" or engine.parallelism < 2 or context.store.requests_at_once > 1:
             return {}
-        return begin_reading(context.job, context.storage_options, self._upcoming(plan), plan.block_rows)
+        if self._committed + 1 == self.limits.max_batches:
+            return {}
+        found: Mapping[tuple[str, str], BeingRead] = {}
+        with contextlib.suppress(Exception):  # an error comes again when the batch is planned or read
+            found = begin_reading(context.job, context.storage_options, self._upcoming(plan), plan.block_rows)
+        return found
 
     def _upcoming(self, plan: Plan) -> list[Split]:
         """Return the first splits of the batch after a plan, as far as they are known."""

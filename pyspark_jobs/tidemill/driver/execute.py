@@ -34,15 +34,15 @@ from .tasks import TaskCount, assigned, cut_of, scatter_count, task_count
 class Way:
     """How a batch is carried out. None of it changes a row.
 
-    `publishing`: what the versions up to the batch leave to publish. `early` and `ahead`: files that this process has
-    read already, or is reading.
+    `publishing`: what the versions up to the batch leave to publish. `early`: files that this process has read already.
+    `being_read`: splits that a thread of this process reads.
     """
 
     engine: Engine
     tasks: TaskCount
     publishing: Publishing
     early: EarlyFiles
-    ahead: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
+    being_read: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
 
 
 def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Commit:
@@ -134,7 +134,7 @@ def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch
             begins=frozenset(context.begins_with(head)),
             tasks=count,
             early=way.early,
-            ahead=way.ahead if way.engine.name == "local" else {},
+            being_read=way.being_read if way.engine.name == "local" else {},
         ),
         scatter_count(way.engine, count, cut),
     )

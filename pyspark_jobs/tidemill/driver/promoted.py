@@ -16,8 +16,6 @@ from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
 from .context import Context
 
-SAID = {"promote": "promoted in version", "rewind": "rewound in version"}
-
 
 def record_operators(context: Context, head: Commit | None) -> None:
     """Record the operators of the newest promotion or rewind. Does nothing if that was done.

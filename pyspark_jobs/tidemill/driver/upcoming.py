@@ -1,11 +1,10 @@
 """What the next batch will read, so that a thread reads it while the batch before it is carried out.
 
-It is a guess: a plan alone decides what a batch reads. INVARIANT: nothing here raises, or is asked of a remote store.
+It is a guess: a plan alone decides what a batch reads. Whatever is raised here must not end the batch that runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,46 +21,42 @@ MOST_FILES = 8
 MOST_BYTES = 16 * 1024**2
 """How many files are read ahead at most, and how many bytes they have."""
 KEPT_BYTES = 64 * 1024**2
-"""How many bytes their rows take at most. A file with more is read when its batch begins."""
+"""About how many bytes their rows take at most."""
 
 
 def upcoming(context: Context, waiting: Mapping[str, Sequence[SourceFile]], plan: Plan) -> list[Split]:
-    """Return the first splits of the batch after a plan, given the files that waited for the plan, by source."""
+    """Return the first splits of the batch after a plan, given the files that waited for the plan, by source.
+
+    They are of one source, which can read ahead. Large files are left out, so that none is opened to split it.
+    """
     planned = {(split.source, split.path) for split in plan.splits}
     options = dict(context.storage_options.get("source") or {})
-    found: list[Split] = []
     for name, files in waiting.items():
         source = context.job.sources[name]
-        left = itertools.islice((one for one in files if (name, one.path) not in planned), MOST_FILES)
+        left = itertools.islice((one for one in files if (name, one.path) not in planned), MOST_FILES + 1)
         picked = decide.choose(list(left), source.intake.max_files, source.intake.max_bytes)
-        if sum(one.size for one in picked) > MOST_BYTES:
-            picked = picked[:1]
-        if picked and picked[0].size <= MOST_BYTES:
-            with contextlib.suppress(Exception):  # an error comes again when the batch is planned
-                found += source.splits(picked, options, context.settings.split_bytes)
-    return found
+        if picked and hasattr(source, "read_ahead") and all(one.size <= MOST_BYTES for one in picked):
+            return source.splits(picked, options, max(MOST_BYTES, context.settings.split_bytes))
+    return []
 
 
 def begin_reading(
     job: Job, storage_options: Mapping[str, Mapping[str, Any]], splits: Sequence[Split], block_rows: int
 ) -> dict[tuple[str, str], BeingRead]:
-    """Begin to read the first splits of a batch, as far as their sources can. Return them by source and path.
+    """Begin to read the first splits of a batch, as far as their source can. Return them by source and path.
 
     Small files that are read together are left to the batch.
     """
-    context, chosen, size = reading_of(job, storage_options), [], 0
+    chosen: list[Split] = []
     for split in splits[:MOST_FILES]:
-        size += split.size
         is_part = split.requeued is not None or split.row_groups is not None
-        if is_part or size > MOST_BYTES or (len(splits) > 1 and split.size <= SMALL_BYTES):
+        is_together = len(splits) > 1 and split.size <= SMALL_BYTES
+        size = split.size + sum(one.size for one in chosen)
+        if is_part or is_together or size > MOST_BYTES or split.source != splits[0].source:
             break
         chosen.append(split)
-    found = {}
-    for split in chosen:
-        begin = getattr(job.sources[split.source], "read_ahead", None)
-        with contextlib.suppress(Exception):  # an error comes again when the file is read
-            of_source = columns_read(job, split.source, context)
-            ahead = None if begin is None else begin(split, block_rows, of_source, KEPT_BYTES // len(chosen))
-            if ahead is not None:
-                found[split.source, split.path] = ahead
-    return found
+    begin = getattr(job.sources[chosen[0].source], "read_ahead", None) if chosen else None
+    if begin is None:
+        return {}
+    context = columns_read(job, chosen[0].source, reading_of(job, storage_options))
+    return {(one.split.source, one.split.path): one for one in begin(chosen, block_rows, context, KEPT_BYTES)}

@@ -33,6 +33,11 @@ class FirstLine:
         self._first = first
         self._rest = [Texts(formats, CSV_TYPES) for _ in first]
 
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the line."""
+        return [text for text in self._first if text is not None]
+
     def add(self, columns: Sequence[Sequence[str]]) -> None:
         """Look at further lines, column by column."""
         for seen, texts in zip(self._rest, columns, strict=True):

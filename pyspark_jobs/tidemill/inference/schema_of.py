@@ -184,7 +184,7 @@ class _Csv(_Look):
         assert isinstance(source.text_format, CsvFormat)
         self._format = source.text_format
         self._columns: dict[str, tuple[str, Texts]] = {}
-        self._is_headed = False
+        self._headers: set[str] = set()
 
     def add(self, file: str) -> None:
         format, limits = self._format, _limits(self._source)
@@ -221,7 +221,7 @@ class _Csv(_Look):
         _look(file, next_rows, "row", self._notes)
         if first is not None and first.is_header(format.formats):
             self._note(f"the first line of `{visible(file)}` looks like a header: is it one, header=True?")
-            self._is_headed = True
+            self._headers |= set(first.texts)
         if names:
             self._saw(file, [key for key in keys if key is not None])
 
@@ -250,7 +250,7 @@ class _Csv(_Look):
             for key, (name, _) in self._columns.items():
                 self._note_missing(key, name)
         return [
-            pa.field(name, text_type(texts, visible(name), self._notes, not self._is_headed))
+            pa.field(name, text_type(texts, visible(name), self._notes, self._headers))
             for name, texts in self._columns.values()
         ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -264,15 +264,15 @@ class Values:
         return pa.struct(members)
 
 
-def text_type(texts: Texts, name: str, notes: list[str], notes_odd_text: bool = True) -> pa.DataType:
-    """Return the narrowest type that all texts of a CSV column fit. An odd text may have been noted otherwise."""
+def text_type(texts: Texts, name: str, notes: list[str], explained: Collection[str] = ()) -> pa.DataType:
+    """Return the narrowest type that all texts of a CSV column fit. An odd text that is `explained` has no note."""
     if not texts.count:
         notes.append(f"column `{name}` has no values: string is a guess")
         return pa.string()
     if "boolean" in texts.left:
         return pa.bool_()
     found = texts.number(name, notes) or texts.time(name, notes)
-    if found is None and texts.odd_text is not None and notes_odd_text:
+    if found is None and texts.odd_text is not None and texts.odd_text not in explained:
         shown = visible(texts.odd_text if len(texts.odd_text) <= _SHOWN else texts.odd_text[:_SHOWN] + "…")
         notes.append(
             f"column `{name}` has numbers, and texts such as `{shown}`: string keeps both; if the text stands for no "

@@ -140,11 +140,13 @@ class BeingRead(Protocol):
 class ReadsAhead(Protocol):
     """What a source has that can read before it is asked. Others need no such method."""
 
-    def read_ahead(self, split: Split, block_rows: int, context: ReadContext, most_bytes: int) -> BeingRead | None:
-        """Begin to read a split in a thread, for `ReadContext.ahead`, and keep about `most_bytes` of rows at most.
+    def read_ahead(
+        self, splits: Sequence[Split], block_rows: int, context: ReadContext, most_bytes: int
+    ) -> Sequence[BeingRead]:
+        """Begin to read the first of some splits in one thread, for `ReadContext.being_read`.
 
-        None if that is not possible. The thread must not be waited for at the end of the process. An error is not kept:
-        `read` finds it again.
+        About `most_bytes` of rows are kept at most. Splits that cannot be read so are left out. The end of the process
+        must not wait for the thread. An error is not kept: `read` finds it again.
         """
 
 
@@ -159,7 +161,7 @@ class ReadContext:
     """The columns that the pipeline uses. A source may omit others. None means all."""
     early: EarlyFiles = field(default_factory=dict)
     """Files that need not be read again."""
-    ahead: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict, repr=False, compare=False)
+    being_read: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict, repr=False, compare=False)
     """Splits that are being read ahead, by source and path. Empty in other processes than that of the driver."""
     folders: dict[str, Store] = field(default_factory=dict, repr=False, compare=False)
     """The folders of sources that are open, by path, so that the reads of one task share them."""

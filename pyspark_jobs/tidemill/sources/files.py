@@ -347,18 +347,32 @@ class Files:
                 yield Block(0, empty_batch(self._columns(store, split, context).schema), fingerprint=whole)
         except ObjectMissing as error:
             raise _missing_file(split, store) from error
-        if not content.at_once and not is_small:
+        is_ahead = (split.source, split.path) in context.being_read  # perhaps read after the file was checked
+        if is_ahead or not (content.at_once or is_small):
             self._check_unchanged(store, split, None)
 
-    def read_ahead(self, split: Split, block_rows: int, context: ReadContext, most_bytes: int) -> TextAhead | None:
-        """Begin to read a plain text file of a local folder in a thread; see `ReadsAhead.read_ahead`."""
-        store = self._folder(context)
-        path, columns = store.local_path(split.path), self._columns(store, split, context)
-        if self._text is None or path is None or columns.resolve(context.time_zone) is not None:
-            return None
-        limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
-        files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
-        return TextAhead(split, files, files.read_ahead(path, split.size, most_bytes))
+    def read_ahead(
+        self, splits: Sequence[Split], block_rows: int, context: ReadContext, most_bytes: int
+    ) -> list[TextAhead]:
+        """Begin to read plain text files of a local folder in a thread; see `ReadsAhead.read_ahead`.
+
+        They are the first ones that have the same columns in the file, which folders decide.
+        """
+        store, chosen, files = self._folder(context), [], None
+        for split in splits if self._text is not None else ():
+            path, columns = store.local_path(split.path), self._columns(store, split, context)
+            if path is None or columns.resolve(context.time_zone) is not None:
+                break
+            limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
+            opens = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
+            files = files or opens
+            if opens is not files:
+                break
+            chosen.append((split, path))
+        if files is None:
+            return []
+        begun = files.read_ahead([(path, split.size) for split, path in chosen], most_bytes)
+        return [TextAhead(split, files, one) for (split, _), one in zip(chosen, begun, strict=True)]
 
     def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
         """Fetch small files of a remote store, several at once. Those that are not as planned are left out."""
@@ -464,7 +478,7 @@ class Files:
         files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
         try:
             with content.reading():
-                ahead = context.ahead.get((split.source, split.path))
+                ahead = context.being_read.get((split.source, split.path))
                 reader = ahead.reader(split, files) if isinstance(ahead, TextAhead) else None
                 given = content.source if reader is None else reader
                 yield from read_blocks(given, files, columns, split.source, split.path, self.mode)

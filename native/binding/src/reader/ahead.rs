@@ -1,11 +1,13 @@
-//! A text file that a thread reads before Python asks for it.
+//! Text files that a thread reads, one after the other, before Python asks for them.
 //!
-//! INVARIANT: the thread touches no Python object, keeps bounded memory, and needs not be waited for at the end of the
-//! process. Whatever it cannot read well, it leaves to the reader that comes later.
+//! INVARIANT: the thread touches no Python object, keeps bounded memory, and does not delay the end of the process. What
+//! it cannot read well, it leaves to the reader that comes later.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -20,66 +22,98 @@ use super::texts::{Format, PyTextReader, Reader};
 /// How often a caller that waits looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// All blocks of a file, and its header.
-pub(super) struct Whole {
+/// The first blocks of a file, and the reader of what follows, or `None` if that is all. The header is that of the file.
+pub(super) struct Begun {
     pub(super) blocks: VecDeque<Block>,
     pub(super) header: Option<String>,
+    pub(super) rest: Option<Box<Reader>>,
 }
 
-/// A file that is being read in a thread.
+/// A file that a thread reads.
 #[pyclass(name = "TextAhead", module = "tidemill._native", frozen)]
 pub(crate) struct PyTextAhead {
     process: u32,
-    found: Mutex<Option<Receiver<Whole>>>,
+    found: Mutex<Option<Receiver<Begun>>>,
 }
 
 #[pymethods]
 impl PyTextAhead {
     /// Wait for the file, and return its reader, once. None if it must be read now.
     fn take(&self, py: Python<'_>) -> PyResult<Option<PyTextReader>> {
-        let taken = self.found.lock().ok().and_then(|mut found| found.take());
-        let Some(found) = taken.filter(|_| self.process == std::process::id()) else { return Ok(None) };
-        let mut found = Some(found);
-        while let Some(receiver) = found.take() {
-            let (receiver, result) = py.detach(move || {
+        let Some(mut receiver) = self.receiver() else { return Ok(None) };
+        loop {
+            let (waited, result) = py.detach(move || {
                 let result = receiver.recv_timeout(LOOK);
                 (receiver, result)
             });
             match result {
-                Ok(whole) => return Ok(Some(PyTextReader::new(Reader::Whole(whole)))),
+                Ok(begun) => return Ok(Some(PyTextReader::new(Reader::Begun(begun)))),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => found = Some(receiver),
+                Err(RecvTimeoutError::Timeout) => receiver = waited,
             }
             py.check_signals()?;
         }
-        Ok(None)
     }
 }
 
-/// Begin to read the file at `path` if it has `size` bytes. No more than about `most_bytes` of rows are kept.
-pub(super) fn begin(format: Format, schema: Schema, path: String, size: u64, most_bytes: usize) -> PyTextAhead {
-    let (sender, receiver) = channel();
+impl PyTextAhead {
+    /// Take the receiver. A forked process has none, because it has no thread; that of its parent is left as it is.
+    fn receiver(&self) -> Option<Receiver<Begun>> {
+        let receiver = self.found.lock().ok().and_then(|mut found| found.take())?;
+        if self.process == std::process::id() {
+            return Some(receiver);
+        }
+        mem::forget(receiver);
+        None
+    }
+}
+
+impl Drop for PyTextAhead {
+    fn drop(&mut self) {
+        drop(self.receiver());
+    }
+}
+
+/// Begin to read files, given as paths and sizes. About `most_bytes` of rows are kept of all of them together.
+pub(super) fn begin(format: Format, schema: Schema, files: Vec<(String, u64)>, most_bytes: usize) -> Vec<PyTextAhead> {
+    let (senders, receivers): (Vec<_>, Vec<_>) = files.iter().map(|_| channel()).unzip();
     let started = thread::Builder::new().name("tidemill-ahead".to_owned()).spawn(move || {
-        if let Some(whole) = read(format, &schema, &path, size, most_bytes) {
-            let _ = sender.send(whole); // unless no caller waits any more
+        let mut left = most_bytes;
+        for ((path, size), sender) in files.into_iter().zip(senders) {
+            let read = catch_unwind(AssertUnwindSafe(|| read(&format, &schema, &path, size, &mut left)));
+            if let Ok(Some(begun)) = read {
+                let _ = sender.send(begun); // fails if the caller has gone
+            }
+            if left == 0 {
+                break;
+            }
         }
     });
-    PyTextAhead { process: std::process::id(), found: Mutex::new(started.ok().map(|_| receiver)) }
+    let process = std::process::id();
+    let found = |receiver| Mutex::new(started.as_ref().ok().map(|_| receiver));
+    receivers.into_iter().map(|receiver| PyTextAhead { process, found: found(receiver) }).collect()
 }
 
-fn read(format: Format, schema: &Schema, path: &str, size: u64, most_bytes: usize) -> Option<Whole> {
+fn read(format: &Format, schema: &Schema, path: &str, size: u64, left: &mut usize) -> Option<Begun> {
     let data = plain_file(path, size).ok().flatten()?;
-    let mut reader = format.open(Box::new(Cursor::new(data)), schema).ok()?;
-    let (mut blocks, mut bytes) = (VecDeque::new(), 0);
-    while let Some(block) = reader.next_block().ok()? {
-        let rejects: usize = block.rejects.iter().map(|reject| reject.text.len() + reject.reason.len()).sum();
-        bytes += block.rows.get_array_memory_size() + rejects;
-        if bytes > most_bytes {
-            return None;
+    let mut reader = format.clone().open(Box::new(Cursor::new(data)), schema).ok()?;
+    let mut blocks = VecDeque::new();
+    let mut is_whole = false;
+    while *left > 0 && !is_whole {
+        match reader.next_block().ok()? {
+            Some(block) => {
+                *left = left.saturating_sub(bytes_of(&block));
+                blocks.push_back(block);
+            }
+            None => is_whole = true,
         }
-        blocks.push_back(block);
     }
-    Some(Whole { header: reader.header().map(str::to_owned), blocks })
+    Some(Begun { header: reader.header().map(str::to_owned), blocks, rest: (!is_whole).then(|| Box::new(reader)) })
+}
+
+fn bytes_of(block: &Block) -> usize {
+    let rejects: usize = block.rejects.iter().map(|reject| reject.text.len() + reject.reason.len()).sum();
+    block.rows.get_array_memory_size() + rejects
 }
 
 /// Return the bytes of a regular file that is not compressed and has `size` bytes.

@@ -15,7 +15,7 @@ use tidemill_reader::error::{Reject, Result};
 use tidemill_reader::json::{JsonOptions, JsonReader, Shape};
 use tidemill_reader::text::column::{Column, Texts, internal};
 
-use super::ahead::{self, PyTextAhead, Whole};
+use super::ahead::{self, Begun, PyTextAhead};
 use super::input::{Held, open, raised};
 use super::options::{CsvFormat, Formats, JsonFormat, TextLimits};
 use crate::arrow::{array_out, batch_out, schema_in};
@@ -30,7 +30,7 @@ pub(crate) struct PyTextReader {
 pub(super) enum Reader {
     Csv(CsvReader),
     Json(JsonReader),
-    Whole(Whole),
+    Begun(Begun),
 }
 
 impl Reader {
@@ -38,7 +38,10 @@ impl Reader {
         match self {
             Self::Csv(reader) => reader.next_block(),
             Self::Json(reader) => reader.next_block(),
-            Self::Whole(whole) => Ok(whole.blocks.pop_front()),
+            Self::Begun(begun) => match (begun.blocks.pop_front(), &mut begun.rest) {
+                (None, Some(rest)) => rest.next_block(),
+                (block, _) => Ok(block),
+            },
         }
     }
 
@@ -46,7 +49,7 @@ impl Reader {
         match self {
             Self::Csv(reader) => reader.header(),
             Self::Json(_) => None,
-            Self::Whole(whole) => whole.header.as_deref(),
+            Self::Begun(begun) => begun.header.as_deref(),
         }
     }
 }
@@ -108,9 +111,9 @@ impl PyTextFiles {
         Ok(PyTextReader::new(reader.map_err(|error| raised(py, error))?))
     }
 
-    /// Begin to read a local file in a thread, if it has `size` bytes and is not compressed.
-    fn read_ahead(&self, path: String, size: u64, most_bytes: usize) -> PyResult<PyTextAhead> {
-        Ok(ahead::begin(self.format()?, self.schema.clone(), path, size, most_bytes))
+    /// Begin to read local files in a thread, given as paths and sizes. A compressed file is left out.
+    fn read_ahead(&self, files: Vec<(String, u64)>, most_bytes: usize) -> PyResult<Vec<PyTextAhead>> {
+        Ok(ahead::begin(self.format()?, self.schema.clone(), files, most_bytes))
     }
 
     /// Return the rows of the first of some small files, and how many rows each of them has.

@@ -93,7 +93,15 @@ def test_a_port_that_is_in_use_is_one_clear_error(server: Server) -> None:
 def test_the_command_serves_until_it_is_interrupted(repository: tm.Repository, tmp_path: Path) -> None:
     arguments = ["report", repository.context.store.uri, "--serve", "--port", "0"]
     command = [sys.executable, "-m", "tidemill", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),  # a job in the background ignores it
+    ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         (port,) = re.findall(rf"^serving http://{HOST}:(\d+)/ until you end it with Ctrl-C$", line)
@@ -103,8 +111,11 @@ def test_the_command_serves_until_it_is_interrupted(repository: tm.Repository, t
         connection.close()
         silent = socket.create_connection((HOST, int(port)))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-        silent.close()
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            silent.close()
     assert (found["head"]["version"], [one["key"] for one in found["look_ups"]]) == (1, ["b"])
     assert (process.returncode, said) == (0, "")
 

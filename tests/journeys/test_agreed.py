@@ -269,7 +269,7 @@ def test_fields_of_an_action_are_arguments_of_its_method(action: type[Action]) -
 
 def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:
     """What a verb needs is one class: a correction that changes nothing but says why."""
-    from tidemill.actions.contract import Seen, option
+    from tidemill.actions.contract import Option, Seen, option
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class NotePlan(ActionPlan):
@@ -280,7 +280,7 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
     class Note(Action):
         verb = "note"
         kind = "void"
-        reason: str = option("Why.")
+        reason: str = option(Option("Why."))
 
         def look(self, context: Any, seen: Seen) -> NotePlan:
             return NotePlan(verb=self.verb, seen=seen)

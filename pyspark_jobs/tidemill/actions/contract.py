@@ -45,22 +45,9 @@ class Option:
     is_needed: bool = False
 
 
-def option(
-    help: str,
-    *,
-    default: Any = dataclasses.MISSING,
-    form: str = "",
-    flag: str = "",
-    metavar: str = "",
-    parsed: Parsed = "text",
-    is_argument: bool = False,
-    is_repeated: bool = False,
-    is_line_each: bool = False,
-    is_needed: bool = False,
-) -> Any:
-    """Return a field of an action; see `Option`. Without a default it is required."""
-    made = Option(help, form, flag, metavar, parsed, is_argument, is_repeated, is_line_each, is_needed)
-    return dataclasses.field(default=default, metadata={"option": made})
+def option(said: Option, default: Any = dataclasses.MISSING) -> Any:
+    """Return a field of an action. Without a default it is required."""
+    return dataclasses.field(default=default, metadata={"option": said})
 
 
 @dataclass(frozen=True)

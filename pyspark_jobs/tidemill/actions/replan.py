@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Seen, option
+from .contract import Action, ActionPlan, Option, Seen, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -45,7 +45,7 @@ class Replan(Action):
     kind = "void"
     short_help = "Abandon a plan that cannot run."
 
-    reason: str = option("Why you abandon the plan. The commit records it.")
+    reason: str = option(Option("Why you abandon the plan. The commit records it."))
 
     def begin(self, context: Context) -> None:
         """Check the folders of sources and sinks."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Seen, option
+from .contract import Action, ActionPlan, Option, Seen, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -53,13 +53,20 @@ class Reset(Action):
     short_help = "Set watermarks or the batch time to another value."
 
     watermark: Watermarks | None = option(
-        "New watermark; without a name, of all watermarks. Repeatable.", default=None, metavar="[NAME=]MS|ISO",
-        parsed="times", is_repeated=True, form="the new time of all watermarks, or `NAME=TIME`.", is_needed=True,
-    )  # fmt: skip
-    batch_time: Time | None = option(
-        "New batch time.", default=None, metavar="MS|ISO", parsed="time", form="the new batch time.", is_needed=True
+        Option(
+            "New watermark; without a name, of all watermarks. Repeatable.",
+            metavar="[NAME=]MS|ISO",
+            parsed="times",
+            is_repeated=True,
+            form="the new time of all watermarks, or `NAME=TIME`.",
+            is_needed=True,
+        ),
+        None,
     )
-    reason: str = option("Why. The commit records it.")
+    batch_time: Time | None = option(
+        Option("New batch time.", metavar="MS|ISO", parsed="time", form="the new batch time.", is_needed=True), None
+    )
+    reason: str = option(Option("Why. The commit records it."))
 
     def look(self, context: Context, seen: Seen) -> ResetPlan:
         """Return what will happen. `InvalidInput` if a time is out of bounds, or nothing would change."""

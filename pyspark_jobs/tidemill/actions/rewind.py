@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
-from .contract import Action, ActionPlan, Seen, content_of, option
+from .contract import Action, ActionPlan, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -123,18 +123,34 @@ class Rewind(Action):
     short_help = "Go back to an earlier version."
 
     to_version: VersionSpec = option(
-        "Version to go back to.", flag="to", metavar="N|TAG", parsed="version",
-        form="the version or tag to go back to.", is_needed=True,
-    )  # fmt: skip
+        Option(
+            "Version to go back to.",
+            flag="to",
+            metavar="N|TAG",
+            parsed="version",
+            form="the version or tag to go back to.",
+            is_needed=True,
+        )
+    )
     without: Sequence[File] = option(
-        "File that is not read again. Repeatable.", default=(), metavar="FILE", is_repeated=True,
-        form="files that are not read again, one a line.", is_line_each=True,
-    )  # fmt: skip
+        Option(
+            "File that is not read again. Repeatable.",
+            metavar="FILE",
+            is_repeated=True,
+            form="files that are not read again, one a line.",
+            is_line_each=True,
+        ),
+        (),
+    )
     source: str | None = option(
-        "Source of these files. Needed only if several sources have them.", default=None, metavar="NAME",
-        form="the source, if several have such a file.",
-    )  # fmt: skip
-    reason: str = option("Why. The commit records it.")
+        Option(
+            "Source of these files. Needed only if several sources have them.",
+            metavar="NAME",
+            form="the source, if several have such a file.",
+        ),
+        None,
+    )
+    reason: str = option(Option("Why. The commit records it."))
 
     @property
     def _without(self) -> list[File]:

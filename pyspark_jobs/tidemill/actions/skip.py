@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Seen, content_of, option
+from .contract import Action, ActionPlan, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -58,14 +58,23 @@ class Skip(Action):
     kind = "skip"
 
     file: File = option(
-        "The file, relative to its source's folder.", metavar="FILE", is_argument=True,
-        form="the file, below the folder of its source.", is_needed=True,
-    )  # fmt: skip
+        Option(
+            "The file, relative to its source's folder.",
+            metavar="FILE",
+            is_argument=True,
+            form="the file, below the folder of its source.",
+            is_needed=True,
+        )
+    )
     source: str | None = option(
-        "Source of the file. Needed only if several sources have this file.", default=None, metavar="NAME",
-        form="the source, if several have such a file.",
-    )  # fmt: skip
-    reason: str = option("Why the file is not read. The commit records it.")
+        Option(
+            "Source of the file. Needed only if several sources have this file.",
+            metavar="NAME",
+            form="the source, if several have such a file.",
+        ),
+        None,
+    )
+    reason: str = option(Option("Why the file is not read. The commit records it."))
 
     def look(self, context: Context, seen: Seen) -> SkipPlan:
         """Return what will happen. `InvalidInput` for a file that was read, or that is unknown."""

@@ -112,20 +112,6 @@ def expect_option(command: Command) -> Command:
     )(command)
 
 
-def reports_earlier_try(verb: str, kind: str, reason: str, repository: Any, out: Output) -> bool:
-    """Report the correction that an earlier try of this Airflow task made, and return whether there is one.
-
-    A correction with the same kind and reason counts. If that try died before it had published, the next run publishes.
-    """
-    from ..verbs.tries import earlier_tries
-
-    made = [repository.commit(version) for version in earlier_tries(repository.context)]
-    versions = [commit.version for commit in made if commit.kind == kind and commit.reason == reason]
-    if versions:
-        reported_before(verb, versions, repository, out)
-    return bool(versions)
-
-
 def reported_before(verb: str, versions: Sequence[int], repository: Any, out: Output) -> int:
     """Report the versions by which an earlier try of this Airflow task made the correction."""
     out.result(

@@ -117,8 +117,8 @@ class Texts:
 
     def _add_numbers(self, texts: Sequence[str]) -> None:
         for text in texts:
-            found = _NUMBER.fullmatch(text)
-            if found is None or not (found[1] or found[2]):  # as in `_is_number`
+            found = _number(text)
+            if found is None:
                 self._are_whole = self._are_finite = False
                 if text not in _NOT_FINITE:
                     self._are_numbers, self._other = False, self._other or text
@@ -135,7 +135,7 @@ class Texts:
 
     def _count_numbers(self, texts: Sequence[str]) -> None:
         """Count the numbers in a column of which it is known that it has other texts, too."""
-        self._numbers += sum(_is_number(text) for text in texts)
+        self._numbers += sum(_number(text) is not None for text in texts)
 
     def _decimal(self) -> str | None:
         """Return a decimal that holds all numbers, if possible with as many digits after the point as are written."""
@@ -159,9 +159,10 @@ class Texts:
         return not misfits
 
 
-def _is_number(text: str) -> bool:
+def _number(text: str) -> re.Match[str] | None:
+    """Return the parts of a number: digits before and after the point, and the exponent."""
     found = _NUMBER.fullmatch(text)
-    return found is not None and bool(found[1] or found[2])
+    return found if found is not None and (found[1] or found[2]) else None
 
 
 def _scientific(whole: str, fraction: str, exponent: str) -> tuple[str, int]:

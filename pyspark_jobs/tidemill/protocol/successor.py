@@ -1,7 +1,7 @@
 """What a commit inherits from the head: `successor(origin, kind, changes)`, the only way to make a commit record.
 
 Pure. INVARIANT: whatever a kind of commit may not change is inherited, so no correction can lose state, the ledger or
-a watermark. What each kind may change is in `kinds`.
+a watermark. The table in `kinds` says what each kind may change.
 """
 
 from __future__ import annotations

@@ -307,8 +307,7 @@ class Files:
             if self._text is None or context.metadata or columns.resolve(context.time_zone) is not None:
                 yield from [None] * len(found)
                 continue
-            limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
-            files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
+            files = self._opener(columns, block_rows, context)
             loaded = [self._small(store, split, context) for split in found]
             yield from read_small(loaded, files, columns)
 
@@ -363,8 +362,7 @@ class Files:
             path, columns = store.local_path(split.path), self._columns(store, split, context)
             if path is None or columns.resolve(context.time_zone) is not None:
                 break
-            limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
-            opens = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
+            opens = self._opener(columns, block_rows, context)
             files = files or opens
             if opens is not files:
                 break
@@ -474,8 +472,7 @@ class Files:
         assert self._text is not None
         if misfit is not None:
             raise Unreadable(misfit)
-        limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
-        files = opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
+        files = self._opener(columns, block_rows, context)
         try:
             with content.reading():
                 ahead = context.being_read.get((split.source, split.path))
@@ -484,6 +481,11 @@ class Files:
                 yield from read_blocks(given, files, columns, split.source, split.path, self.mode)
         except _native.Unreadable as error:
             raise Unreadable(*error.args) from error
+
+    def _opener(self, columns: FileColumns, block_rows: int, context: ReadContext) -> _native.TextFiles:
+        """Return what opens the text files that have these columns."""
+        limits = TextLimits(block_rows, BLOCK_BYTES, self._record_bytes)
+        return opener(columns.in_file, self._text_beside(columns), limits, context.time_zone)
 
     def _text_beside(self, columns: FileColumns) -> TextFormat:
         assert self._text is not None

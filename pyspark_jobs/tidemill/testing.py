@@ -6,7 +6,6 @@ folder. Only the source of the rows and the batch time differ from production.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import tempfile
 import uuid
@@ -27,6 +26,7 @@ from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
 from .rows import row_type
+from .sinks.asked import is_called, moved
 from .sources.rows import Rows
 from .spelling import unknown
 from .state.columns import MapColumns
@@ -134,10 +134,9 @@ class Tester:
 
     def _kept(self, output: Output) -> Output:
         """Return a sink with a folder of the tester's own, because a test must not write where users read."""
-        if output.sink is None or not output.sink.path:
+        if output.sink is None or is_called(output.sink):
             return output
-        sink = copy.copy(output.sink)
-        vars(sink)["path"] = f"{self._folder.name}/sinks/{output.name}"
+        sink = moved(output.sink, f"{self._folder.name}/sinks/{output.name}")
         return dataclasses.replace(output, sink=sink)
 
     def _rows(self, source: str) -> Rows:

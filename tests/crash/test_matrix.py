@@ -16,7 +16,8 @@ import pytest
 
 import tidemill as tm
 from tests.exhaustive import some
-from tidemill.sinks import files as publishing
+from tidemill.sinks import files as sink_files
+from tidemill.sinks import folder as sink_folder
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 
@@ -56,7 +57,8 @@ def folder(tmp_path: Path) -> Path:
 
 def drain(folder, store, monkeypatch, made=pipeline):
     """Run the pipeline of `made` once, with root and sink inside `store`."""
-    monkeypatch.setattr(publishing, "folder_store", lambda path, options: store.at("published"))
+    for module in (sink_files, sink_folder):
+        monkeypatch.setattr(module, "folder_store", lambda path, options: store.at("published"))
     repository = tm.open(made(folder), root=store.at("root").uri)
     repository.init()
     repository.run(engine="local", tasks=TASKS)

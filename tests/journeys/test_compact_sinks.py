@@ -19,7 +19,7 @@ from tests.journeys.test_rewind import PIPELINE, command, totals
 from tests.servers.s3 import S3Server
 from tidemill.cli.maintain import _summary
 from tidemill.driver import publish as publishing
-from tidemill.sinks import files as sink_files
+from tidemill.sinks import folder as sink_folder
 from tidemill.store import open_store
 from tidemill.upkeep.compacting import Compaction, _Joining
 
@@ -113,8 +113,8 @@ def test_readers_never_miss_a_row_and_see_those_of_one_folder_twice(
 
         return changed
 
-    monkeypatch.setattr(sink_files, "publish_files", watched(sink_files.publish_files))
-    monkeypatch.setattr(sink_files, "withdraw_files", watched(sink_files.withdraw_files))
+    monkeypatch.setattr(sink_folder, "_publish", watched(sink_folder._publish))
+    monkeypatch.setattr(sink_folder, "_remove", watched(sink_folder._remove))
     r.maintain(compact_sinks=True)
     assert len(seen) == 4 and seen[1] == seen[3] == before
     for moment in seen:
@@ -395,7 +395,7 @@ def test_nothing_is_joined_that_a_rewind_undoes_meanwhile(tmp_path: Path, monkey
 def test_a_call_that_dies_after_its_commit_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     r = six(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(publishing, "_replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(sink_folder.Folder, "apply", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             r.maintain(compact_sinks=True)
     assert len(files(tmp_path)) == 6

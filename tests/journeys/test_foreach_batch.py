@@ -142,7 +142,7 @@ def test_after_a_kill_during_the_call_the_next_run_calls_again_with_the_same_row
 def test_the_function_stays_with_the_driver(tmp_path):
     sink = pipeline(tmp_path, lambda table, batch_id: None).sinks["foreach-batch"].sink
     sent = pickle.loads(pickle.dumps(sink))  # a lambda cannot be pickled
-    assert sent.function is None and sent.encode(pa.table({"k": ["a"]}))
+    assert sent.function is None and sent.stage(pa.table({"k": ["a"]}))
 
 
 def test_only_a_second_function_needs_a_name(tmp_path):

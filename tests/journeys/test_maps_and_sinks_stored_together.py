@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored, encode = apply.persist, Parquet.encode
+    stored, encode = apply.persist, Parquet.stage
     storing, encoding, seen = threading.Event(), threading.Event(), []
 
     def persist(store: Any, cache: Any, before: Any, after: Any, version: int, name: str) -> Any:
@@ -57,7 +57,7 @@ def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: p
         return encode(sink, rows)
 
     monkeypatch.setattr(apply, "persist", persist)
-    monkeypatch.setattr(Parquet, "encode", encoded)
+    monkeypatch.setattr(Parquet, "stage", encoded)
     repository = run(folder, "memory://" + uuid.uuid4().hex)
     assert seen == [True] * 4
     assert sorted(repository.outputs(0, "second").column("s").to_pylist()) == [9, 12, 15]
@@ -90,7 +90,7 @@ def test_an_error_of_either_is_raised_and_no_thread_is_left(
     if fails != "encoding":
         monkeypatch.setattr(apply, "persist", broken("storing"))
     if fails != "storing":
-        monkeypatch.setattr(Parquet, "encode", broken("encoding"))
+        monkeypatch.setattr(Parquet, "stage", broken("encoding"))
     with pytest.raises(InvalidInput, match=f"^{raised} failed"):
         run(folder, "memory://" + uuid.uuid4().hex)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill-beside")]

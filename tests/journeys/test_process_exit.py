@@ -11,13 +11,14 @@ READ = """
 import os
 import pyarrow as pa
 from tidemill.sinks.files import Parquet
+from tidemill.sinks.forms import unstaged
 
 schema = pa.schema({"key": pa.int64(), "name": pa.string(), "at": pa.timestamp("us")})
 rows = pa.table({"key": [1, 2], "name": ["a", "b"], "at": [0, 1]}, schema=schema)
 sink = Parquet("/nowhere")
-files = [(file.data, file.suffix) for file in sink.encode(rows)]
+files = [(file.data, file.suffix) for file in sink.stage(rows)]
 threads = len(os.listdir("/proc/self/task"))
-assert sink.decode(files, schema).equals(rows)
+assert unstaged(files, schema, ".parquet", "a test").equals(rows)
 print(len(os.listdir("/proc/self/task")) - threads)
 """
 

@@ -1,4 +1,4 @@
-"""A new operator, verb or sink is one new file and one line: shown with a test-only one of each."""
+"""A new operator or verb is one new file and one line: shown with a test-only one of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 import tidemill as tm
 from tests.seams.count_keys import count_keys
-from tests.seams.journal import Journal, rows
 from tests.seams.latest import Latest
 from tidemill.testing import Tester
 
@@ -41,28 +40,3 @@ def test_a_new_verb_reads_any_version(with_additions):
     t.batch([("a", 1)])
     t.batch([("b", 1)])
     assert (t.repository.count_keys("latest", 0), t.repository.count_keys("latest")) == (1, 2)
-
-
-def test_a_new_sink_publishes_each_version_once_as_recorded_in_the_commit(tmp_path):
-    place = tmp_path / "journal"
-
-    def opened(*, with_sink):
-        p = tm.Pipeline("journal")
-        counted = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k")
-        counted = counted.agg(n=tm.count(), name="counted")
-        if with_sink:
-            counted.write(Journal(str(place)), name="journal")
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    (tmp_path / "in").mkdir()
-    for number, with_sink in enumerate((True, True, False)):
-        (tmp_path / "in" / f"{number}.csv").write_text("a\n")
-        repository = opened(with_sink=with_sink)
-        repository.init()
-        repository.run(engine="local")
-    assert rows(place).drop_columns(["_seq"]).to_pylist() == [
-        {"k": "a", "n": 1, "_batch_id": 0},
-        {"k": "a", "n": 2, "_batch_id": 1},
-    ]
-    assert repository.commit(1).sinks["journal"]["kind"] == "test-journal"
-    assert repository.outputs(sink="journal").to_pylist() == rows(place).to_pylist()

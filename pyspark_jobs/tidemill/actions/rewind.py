@@ -179,6 +179,7 @@ class Rewind(Action):
             raise
 
     def _looked_up(self, context: Context, seen: Seen, target: Commit | None) -> RewindPlan:
+        from ..sinks.asked import is_called
         from ..verbs.files import planned_files
         from ..verbs.sink_change import sink_change
         from .restoring import files_there, is_there, read_by, taken_out
@@ -205,9 +206,7 @@ class Rewind(Action):
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],
             ends_plan=None if seen.plan is None else seen.plan.number,
-            functions=frozenset(
-                name for name, output in outputs if output.sink is not None and output.sink.every_batch
-            ),
+            functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
         )
 
     def hold(self, context: Context, plan: RewindPlan) -> None:

@@ -23,6 +23,7 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
+from ..sinks import forms
 from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
@@ -32,7 +33,7 @@ from .batch import Batch, task_attempt
 from .inbox import Inbox
 from .input import read_rows
 from .memory import PeakMemory
-from .output_files import KEPT, OutputFiles
+from .output_files import OutputFiles
 from .quarantine import failed_rejects, with_rows
 from .sender import Origin, Outgoing, Sender
 from .spill import received
@@ -317,7 +318,7 @@ class _Range:
         if not tables:
             return []
         table = pa.concat_tables(tables, promote_options="default")
-        data = b"".join(encoded.data for encoded in KEPT.encode(table))
+        data = b"".join(staged.data for staged in forms.staged(table))
         name = names.quarantine(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]

@@ -17,15 +17,12 @@ from ..pipeline.flow import declared
 from ..pipeline.job import Output
 from ..protocol.records import OutputFile, digest
 from ..schema import int64_scalar
-from ..sinks.contract import Encoded
-from ..sinks.files import Parquet
+from ..sinks import forms
+from ..sinks.contract import Staged
 from ..sources.contract import ROW
 from ..store import Store, side_by_side
 from .batch import Batch
 from .sequence import group_of, groups_of, sequence
-
-KEPT = Parquet("kept")
-"""The format of rows that stay in the repository: outputs without a sink, and quarantine."""
 
 
 class OutputFiles:
@@ -63,25 +60,25 @@ class OutputFiles:
         """Yield the calls that each store a file and return it with the name of its output."""
         for output, pass_number in sorted(self._rows):
             table = self._numbered(self._rows.pop((output, pass_number)), pass_number)
-            sink = self._batch.job.outputs[output].sink or KEPT
-            for part, encoded in enumerate(sink.encode(table)):
-                yield partial(self._upload, store, stem, output, pass_number, part, encoded)
+            sink = self._batch.job.outputs[output].sink
+            for part, staged in enumerate(forms.staged(table) if sink is None else sink.stage(table)):
+                yield partial(self._upload, store, stem, output, pass_number, part, staged)
 
     def _upload(
-        self, store: Store, stem: str, output: str, pass_number: int, part: int, encoded: Encoded
+        self, store: Store, stem: str, output: str, pass_number: int, part: int, staged: Staged
     ) -> tuple[str, OutputFile]:
-        name = names.output(output, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
+        name = names.output(output, self._batch.plan.branch, stem, pass_number, part, staged.extension)
         file = OutputFile(
             name=name,
-            checksum=digest(encoded.data),
-            size=len(encoded.data),
-            rows=encoded.rows,
+            checksum=digest(staged.data),
+            size=len(staged.data),
+            rows=staged.rows,
             pass_number=pass_number,
             lo=self._lo,
             part=part,
-            suffix=encoded.suffix,
-            extension=encoded.extension,
-            etag=store.put(name, encoded.data) or "",
+            suffix=staged.suffix,
+            extension=staged.extension,
+            etag=store.put(name, staged.data) or "",
         )
         return output, file
 

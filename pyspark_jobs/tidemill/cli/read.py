@@ -191,10 +191,9 @@ def _show(
         write_and_say(rows.slice(0, limit), output, format_, out)
         return
     if out.json:
-        from ..sinks.files import Json
+        from ..sinks import json_text
 
-        for encoded in Json("stdout").encode(rows.slice(0, limit)):
-            out.text(encoded.data.decode())
+        out.text(json_text.encode(rows.slice(0, limit)).decode())
         return
     shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
     if not is_cut or shown.num_rows == rows.num_rows:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from ..errors import InvalidInput
 from ..protocol.records import Published
-from ..sinks import plain_sink
-from ..sinks.contract import Identity, Publication, Sink
+from ..sinks import recorded_folder
+from ..sinks.contract import Owner, Sink, SinkPlace
+from ..sinks.folder import Folder
 from ..sinks.public import parsed
 
 
@@ -21,29 +22,29 @@ def is_former(declared: Sink | None, record: Published) -> bool:
     return declared is None or (bool(record.path) and not declared.path)
 
 
-def names_of(record: Published, ours: Identity) -> list[str]:
+def names_of(record: Published, ours: Owner) -> list[str]:
     """Return the names of the files of a record. A copy leaves those of the original where they are."""
     return [file.name for file in record.files if (found := parsed(file.name)) is None or found.is_ours(ours)]
 
 
-def withdraw_former(records: Sequence[Published], publication: Publication) -> list[str]:
+def withdraw_former(records: Sequence[Published], at: SinkPlace) -> list[str]:
     """Delete the files of records at the places that these name, and return their names. May be repeated."""
     gone: list[str] = []
     for record in records:
-        names = names_of(record, publication.identity)
+        names = names_of(record, at.owner)
         if names:
-            _former(record.kind, record.uri).withdraw(publication, names)
+            _former(record.kind, record.uri).remove(at, names)
         gone += names
     return gone
 
 
-def check_former(kind: str, uri: str, records: Sequence[int], publication: Publication) -> None:
+def check_former(kind: str, uri: str, records: Sequence[int], at: SinkPlace) -> None:
     """Raise `InvalidInput` if the files of records of a sink cannot be deleted at the place where they are.
 
     The place is listed. If another repository publishes there, too, its readers may count on our files.
     """
     is_there, others = False, ""
-    for one in _former(kind, uri).present(publication):
+    for one in _former(kind, uri).seen(at):
         is_there |= one.is_ours and one.version in records
         others = others or ("" if one.is_ours else one.name)
     if is_there and others:
@@ -52,11 +53,11 @@ def check_former(kind: str, uri: str, records: Sequence[int], publication: Publi
         )
 
 
-def _former(kind: str, uri: str) -> Sink:
-    sink = plain_sink(kind, uri)
-    if sink is None:
+def _former(kind: str, uri: str) -> Folder:
+    folder = recorded_folder(kind, uri)
+    if folder is None:
         raise InvalidInput(f"only code can withdraw from a sink of kind `{kind}`, and this code does not have the sink")
-    return sink
+    return folder
 
 
 def places_of(records: Sequence[Published]) -> Iterator[tuple[tuple[str, str], list[int]]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import CorruptState
-from ..pipeline.job import Output
 from ..protocol.records import Commit
-from ..sinks.contract import Identity, Present, Publication, Sink
+from ..sinks.asked import folder_of
+from ..sinks.contract import Seen, Sink
 from .context import Context
+from .publish import place_of
 
 RECENT_MS = 3_600_000
 """A head of at most this age counts as the newest one if looking would list all partition folders on S3."""
@@ -39,8 +40,10 @@ def refuse_lost_versions(context: Context, head: Commit | None, through: int) ->
         sink = output.sink
         if sink is None or not sink.path or output.name in context.sinks_seen:
             continue
-        if not (_is_recent(head) and sink.lists_whole(context.storage_options.get("sink"))):
-            _refuse(context, sink, output, through)
+        folder = folder_of(sink)
+        is_costly = folder is not None and folder.lists_whole(context.storage_options.get("sink"))
+        if not (is_costly and _is_recent(head)):
+            _refuse(context, sink, output.name, through)
         context.sinks_seen.add(output.name)
 
 
@@ -48,28 +51,22 @@ def _is_recent(head: Commit | None) -> bool:
     return head is not None and now_ms() - head.committed_ms <= RECENT_MS
 
 
-def _refuse(context: Context, sink: Sink, output: Output, through: int) -> None:
-    later = [one for one in sink.present(place_of(context, output), after=through) if one.is_ours]
+def _refuse(context: Context, sink: Sink, name: str, through: int) -> None:
+    later = [one for one in sink.seen(place_of(context, name), through) if one.is_ours]
     lost = lost_among(context, later, through)
     if lost:
         raise CorruptState(
-            f"sink `{output.name}` at `{sink.path}` has {count_of(len(lost), 'file')} of versions after {through}, for "
+            f"sink `{name}` at `{sink.path}` has {count_of(len(lost), 'file')} of versions after {through}, for "
             f"example `{lost[0].name}`: the repository published them, but has lost their commits",
             hint="restore the newest backup of the repository, or remove these files, which `tidemill verify` lists; "
             "their rows would come twice",
         )
 
 
-def lost_among(context: Context, later: list[Present], through: int) -> list[Present]:
+def lost_among(context: Context, later: list[Seen], through: int) -> list[Seen]:
     """Return the files of versions that still have no commit. Files are published after the commit, so look again."""
     if not later:
         return []
     newest = context.log.head()
     committed = through if newest is None else max(through, newest.version)
     return [one for one in later if one.version > committed]
-
-
-def place_of(context: Context, output: Output) -> Publication:
-    """Return what a sink needs to look at its place: a publication without files."""
-    identity = Identity(context.job.pipeline, context.initialised().uuid, output.name, 0)
-    return Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))

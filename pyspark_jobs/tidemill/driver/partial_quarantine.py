@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from .. import names
-from ..batch.output_files import KEPT
 from ..protocol.records import Commit, QuarantineFile, digest
 from ..schema import int64_array, string_array
+from ..sinks import forms
 from ..sources.contract import FAILED, REJECT_SCHEMA
 from ..sources.rejects import quarantined
 from .context import Context
@@ -43,7 +43,7 @@ def quarantine_of(context: Context, recorded: Commit, ours: Commit, chosen: Coll
     )
     if table is None:
         return []
-    data = b"".join(encoded.data for encoded in KEPT.encode(table))
+    data = b"".join(staged.data for staged in forms.staged(table))
     name = names.quarantine(context.branch, names.again_stem(ours.version, ours.attempt, 0, REPLAY))
     context.store.put(name, data)
     return [QuarantineFile(name, digest(data), len(data), table.num_rows)]

@@ -21,22 +21,23 @@ from .. import names
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..protocol.codec import decode, encode
+from ..protocol.described import is_called
 from ..protocol.history import is_shown
 from ..protocol.kinds import rules_of
 from ..protocol.numbered import Numbered
-from ..protocol.records import Commit, OutputFile, Published, PublishedFile, VersionOf
+from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import At, is_kept
 from ..schema import to_arrow
-from ..sinks import plain_sink
-from ..sinks.contract import Identity, Present, Publication, Sink
-from ..sinks.foreach import ForeachBatch
+from ..sinks import asked, recorded_folder
+from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
+from ..sinks.folder import Folder
 from ..store import Entry, side_by_side
 from .context import Context
 from .former_sinks import is_former, names_of, withdraw_former
 
 LOG = logging.getLogger("tidemill")
-NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": "", "schema": ""}
+NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": None, "schema": ""}
 """A sink that a commit withdraws files of, or adds files to, but does not have."""
 
 
@@ -80,16 +81,19 @@ def look_for_records(context: Context, head: Commit) -> None:
 
 def _is_plain(context: Context, work: Work) -> bool:
     """Whether nothing but new files of a folder is to be published, so that no code of the user is called."""
-    sink = context.declared_sink(work.name)
-    return sink is not None and bool(sink.path) and bool(work.files) and not work.withdraws
+    return _folder(context, work) is not None and bool(work.files) and not work.withdraws
+
+
+def _folder(context: Context, work: Work) -> Folder | None:
+    return asked.folder_of(context.declared_sink(work.name))
 
 
 def _publish_listed(context: Context, work: Work) -> bool:
     """Publish a version in a folder that is listed while its record is asked for."""
-    sink = context.declared_sink(work.name)
-    assert sink is not None
+    folder = _folder(context, work)
+    assert folder is not None
     with _errors_name_sink(work):
-        listed = partial(sink.listed, _publication(context, work))
+        listed = partial(folder.listed, _change(context, work, []), place_of(context, work.name))
         reads: list[Callable[[], Any]] = [partial(_is_recorded, context, work), listed]
         is_recorded, there = side_by_side(context.store, reads)
     return not is_recorded and _publish(context, work, there)
@@ -133,7 +137,7 @@ def _warn_of_lost(context: Context, works: Sequence[Work]) -> None:
         LOG.warning("sink `%s` is left out, because this code does not have it; its files stay where they are", name)
 
 
-def take_over(context: Context, sink: str, others: Sequence[Present]) -> None:
+def take_over(context: Context, sink: str, others: Sequence[Seen]) -> None:
     """Publish, under our own uuid, the versions among `others` that we have from the repository we are a copy of."""
     newest = context.log.head()
     for version in sorted({one.version for one in others if newest is not None and one.version <= newest.version}):
@@ -148,7 +152,7 @@ def _is_asked(context: Context, work: Work, only: str | None) -> bool:
     sink = context.declared_sink(work.name)
     if sink is None:
         return False
-    return work.name == only if sink.every_batch or only is not None else bool(work.files)
+    return work.name == only if asked.is_called(sink) or only is not None else bool(work.files)
 
 
 def published_through(context: Context, head: Commit | None) -> int:
@@ -168,23 +172,26 @@ def works(context: Context, commit: Commit) -> Iterator[Work]:
         return
     for name in dict.fromkeys((*commit.sinks, *commit.withdraws, *commit.adds)):
         described = commit.sinks.get(name, NOT_DESCRIBED)
-        if described["kind"] == ForeachBatch.kind and context.branch != MAIN:
+        if is_called(described) and context.branch != MAIN:
             continue
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
         is_kept = described["kind"] is None and not rules_of(commit).adds_published
         files = [(place, file) for place, file in enumerate(outputs) if file.rows and not is_kept]
         withdraws = commit.withdraws.get(name, [])
-        is_called = described["kind"] == ForeachBatch.kind and rules_of(commit).carries_out
-        if files or withdraws or is_called:
+        if files or withdraws or (is_called(described) and rules_of(commit).carries_out):
             yield Work(commit, name, described, files, withdraws)
 
 
-def _withdraw_if_late(context: Context, work: Work, sink: Sink, publication: Publication) -> None:
-    """Withdraw what we have just copied if the version was withdrawn while this process stalled."""
-    head = context.log.head()
-    if head is not None and not is_shown(head, work.commit.version, work.name):
-        files = [public for public in sink.present(publication) if public.is_ours]
-        sink.withdraw(publication, [one.name for one in files if one.version == work.commit.version])
+def _withdraw_if_late(context: Context, work: Work) -> None:
+    """Delete what we have just copied if the version was withdrawn while this process stalled.
+
+    Other places than folders do not add it then; see `Sink.apply`.
+    """
+    head, folder = context.log.head(), _folder(context, work)
+    if folder is not None and head is not None and not is_shown(head, work.commit.version, work.name):
+        place = place_of(context, work.name)
+        ours = [one for one in folder.seen(place) if one.is_ours and one.version == work.commit.version]
+        folder.remove(place, [one.name for one in ours])
 
 
 def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = None) -> bool:
@@ -200,19 +207,21 @@ def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = N
         return False
     commit = work.commit
     with _errors_name_sink(work):
-        records = [found for one in work.withdraws if (found := read_record(context, one, work.name)) is not None]
-        sink = _confirmed(context, work, records)
-        publication = dataclasses.replace(_publication(context, work), there=there)
-        former = [one for one in records if is_former(context.declared_sink(work.name), one)]
-        withdrawn = [name for one in records if one not in former for name in _visible(context, work, sink, one)]
+        records = [(one, read_record(context, one, work.name)) for one in work.withdraws]
+        known = [record for _, record in records if record is not None]
+        sink, place = context.declared_sink(work.name), place_of(context, work.name)
+        former = [one for one in known if is_former(sink, one)]
+        shown = _place_of_record(work, sink, known)
+        withdraws = [(one, record) for one, record in records if record not in former]
         try:
-            files = [file for some, gone in _parts(work, publication, withdrawn) for file in _replace(sink, some, gone)]
+            change = dataclasses.replace(_change(context, work, withdraws), there=there)
+            applied = Applied() if sink is None else sink.apply(change, place)
         except CorruptState:
             if not _is_given_up(context, work):
                 raise
-            _withdraw_if_late(context, work, sink, publication)
+            _withdraw_if_late(context, work)
             return False
-        withdrawn += withdraw_former(former, publication)
+        withdrawn = applied.withdrawn + withdraw_former(former, place)
         is_first = _claim(
             context,
             Published(
@@ -221,41 +230,18 @@ def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = N
                 sink=work.name,
                 pipeline_uuid=commit.pipeline_uuid,
                 commit_checksum=commit.checksum,
-                kind=sink.kind,
-                path=sink.path,
-                uri=sink.uri,
-                files=files,
+                kind=shown.kind,
+                path=shown.path,
+                uri=shown.uri,
+                files=applied.files,
                 published_ms=now_ms(),
                 withdrawn=withdrawn,
+                position=applied.position,
             ),
         )
         if not is_first:
-            _withdraw_if_late(context, work, sink, publication)
+            _withdraw_if_late(context, work)
     return True
-
-
-def _parts(
-    work: Work, publication: Publication, withdrawn: Sequence[str]
-) -> Iterator[tuple[Publication, Sequence[str]]]:
-    """Yield what is made visible together, and the names that are then withdrawn.
-
-    A compaction replaces files in one partition folder after the other, so that readers find both for a short time.
-    """
-    if not rules_of(work.commit).by_folder:
-        yield publication, withdrawn
-        return
-    gone: dict[str, list[str]] = {}
-    for name in withdrawn:
-        gone.setdefault(name.removesuffix(name.rpartition("/")[2]), []).append(name)
-    for folder in dict.fromkeys((*(file.suffix for _, file in publication.files), *gone)):
-        files = [(place, file) for place, file in publication.files if file.suffix == folder]
-        yield dataclasses.replace(publication, files=files), gone.get(folder, [])
-
-
-def _replace(sink: Sink, publication: Publication, withdrawn: Sequence[str]) -> list[PublishedFile]:
-    files = sink.publish(publication)
-    sink.withdraw(publication, withdrawn)
-    return files
 
 
 def _is_given_up(context: Context, work: Work) -> bool:
@@ -282,60 +268,58 @@ def _errors_name_sink(work: Work) -> Iterator[None]:
 
 def _is_lost_function(context: Context, work: Work) -> bool:
     has_code = context.recorded is None
-    return has_code and work.described["kind"] == ForeachBatch.kind and context.declared_sink(work.name) is None
+    return has_code and is_called(work.described) and context.declared_sink(work.name) is None
 
 
-def _confirmed(context: Context, work: Work, records: Sequence[Published]) -> Sink:
-    """Return the sink as the code declares it. INVARIANT: a place that only a commit names is never written to.
+def _place_of_record(work: Work, sink: Sink | None, records: Sequence[Published]) -> Sink | Published:
+    """Return what says where the rows of a version are: the sink as the code declares it.
 
-    If nothing is to be published, the sink may have left the code. It is then one of the `records` to withdraw.
+    INVARIANT: a place that only a commit names is never written to. If nothing is to be published, the sink may have
+    left the code. Then the place is that of the newest of the `records` to withdraw.
     """
-    sink = context.declared_sink(work.name)
-    if sink is None and records and not work.files:
-        sink = plain_sink(records[-1].kind, records[-1].uri)
-    if sink is None:
-        raise InvalidInput(
-            f"this code does not have the sink, and a commit alone cannot say where to write (it says "
-            f"{work.described['kind']} in `{work.described['path']}`)",
-            hint="restore the sink, with this path or another one, and run once; then remove it",
-        )
-    return sink
-
-
-def _publication(context: Context, work: Work) -> Publication:
-    return Publication(
-        identity=_identity(context, work),  # of a copy that publishes on request, not the uuid of the commit
-        files=work.files,
-        schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
-        store=context.store,
-        options=context.storage_options.get("sink"),
-        withdraws=_withdrawn_calls(context, work),
+    if sink is not None:
+        return sink
+    if records and not work.files and recorded_folder(records[-1].kind, records[-1].uri) is not None:
+        return records[-1]
+    raise InvalidInput(
+        f"this code does not have the sink, and a commit alone cannot say where to write (it says "
+        f"{work.described['kind']} in `{work.described['path'] or ''}`)",
+        hint="restore the sink, with this path or another one, and run once; then remove it",
     )
 
 
-def _visible(context: Context, work: Work, sink: Sink, record: Published) -> list[str]:
-    """Return the names of the files of a record that the commit withdraws."""
-    if record.uri != sink.uri:
-        LOG.warning(
-            "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; its "
-            "files stay there", work.name, record.version, record.path,
-        )  # fmt: skip
-    return names_of(record, _identity(context, work))
+def place_of(context: Context, sink: str) -> SinkPlace:
+    """Return what a sink needs to work at its place. Of a copy of a repository it is the copy's uuid that counts."""
+    owner = Owner(context.job.pipeline, context.initialised().uuid, sink)
+    return SinkPlace(owner, context.store, context.storage_options.get("sink"))
 
 
-def _withdrawn_calls(context: Context, work: Work) -> list[int]:
-    """Return the versions that the commit withdraws, without those of the repository of which this is a copy.
+def _change(context: Context, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]) -> Change:
+    return Change(
+        version=work.commit.version,
+        schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
+        adds=work.files,
+        withdraws=list(_withdrawn(context, work, withdraws)),
+        same_rows=rules_of(work.commit).same_rows,
+    )
 
-    Versions that were published as files are not among them, because the function was not called for these.
-    """
-    uuid = context.initialised().uuid
-    commits = (context.log.commit(one.version) for one in work.withdraws)
-    ours = [commit for commit in commits if commit.pipeline_uuid == uuid]
-    return [commit.version for commit in ours if not commit.sinks.get(work.name, NOT_DESCRIBED)["path"]]
 
-
-def _identity(context: Context, work: Work) -> Identity:
-    return Identity(context.job.pipeline, context.initialised().uuid, work.name, work.commit.version)
+def _withdrawn(
+    context: Context, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]
+) -> Iterator[Withdrawn]:
+    """Yield the versions that the commit withdraws, without those of the repository of which this is a copy."""
+    uuid, sink = context.initialised().uuid, context.declared_sink(work.name)
+    for one, record in withdraws:
+        commit = context.log.commit(one.version)
+        if record is not None and sink is not None and record.uri != sink.uri:
+            LOG.warning(
+                "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; "
+                "its files stay there", work.name, record.version, record.path,
+            )  # fmt: skip
+        files = [] if record is None else names_of(record, place_of(context, work.name).owner)
+        if files or commit.pipeline_uuid == uuid:
+            path = commit.sinks.get(work.name, NOT_DESCRIBED)["path"]
+            yield Withdrawn(one.branch, one.version, path or "", files)
 
 
 def _records(context: Context, branch: str, sink: str) -> Numbered:

@@ -16,10 +16,10 @@ from ..errors import InvalidInput
 from ..pipeline.job import Output
 from ..protocol.records import Commit
 from ..schema import difference, to_arrow, to_ddl
+from ..sinks.asked import folder_of
 from ..store import relative_folder
 from .context import Context
-from .lost_versions import place_of
-from .publish import published_through, take_over
+from .publish import place_of, published_through, take_over
 
 LOG = logging.getLogger("tidemill")
 
@@ -103,10 +103,14 @@ def _change(before: Mapping[str, Any], output: Output) -> str | None:
     if before["schema"] != schema:
         detail = difference(to_arrow(before["schema"]), output.schema)
         return f"has columns `{before['schema']}`, this code writes `{schema}`" + (f" ({detail})" if detail else "")
-    for what, word in (("kind", "format"), ("partitionBy", "partition columns")):
-        if (before.get(what) or []) != (now.get(what) or []):
+    for what in dict.fromkeys(("kind", "partitionBy", *now)):
+        if what != "path" and (before.get(what) or []) != (now.get(what) or []):
+            word = _WORDS.get(what, f"`{what}`")
             return f"has {word} {_shown(before.get(what))}, this code writes {_shown(now.get(what))}"
     return None
+
+
+_WORDS = {"kind": "format", "partitionBy": "partition columns"}
 
 
 def _shown(value: Any) -> str:
@@ -125,7 +129,7 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
     for output in context.job.outputs.values():
         if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
             continue
-        present = list(output.sink.present(place_of(context, output)))
+        present = list(output.sink.seen(place_of(context, output.name)))
         others = [one.name for one in present if not one.is_ours]
         if others and not (accepted.adopt_sink or accepted.replace_sink):
             raise InvalidInput(
@@ -134,6 +138,13 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
                 "sink would find the rows of both",
                 hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
                 "--adopt-sink; or delete them once ours are published: run(replace_sink=True) or --replace-sink",
+            )
+        if others and accepted.replace_sink and folder_of(output.sink) is None:
+            raise InvalidInput(
+                f"sink `{output.name}` at `{output.sink.path}`: what another repository wrote there can be deleted "
+                "only from a folder of files",
+                hint="give the sink another path, or delete it yourself; or keep it: run(adopt_sink=True) or "
+                "--adopt-sink",
             )
         if others:
             (adopted if accepted.adopt_sink else replaced).add(output.name)
@@ -173,9 +184,9 @@ def replace(context: Context, shared: Shared) -> None:
     """
     for name in sorted(shared.replaced):
         output = context.job.outputs[name]
-        assert output.sink is not None
-        place = place_of(context, output)
-        others = [one for one in output.sink.present(place) if not one.is_ours]
+        folder, place = folder_of(output.sink), place_of(context, name)
+        assert folder is not None  # `check_owners` refuses others
+        others = [one for one in folder.seen(place) if not one.is_ours]
         take_over(context, name, others)
-        output.sink.withdraw(place, [one.name for one in others])
+        folder.remove(place, [one.name for one in others])
         LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))

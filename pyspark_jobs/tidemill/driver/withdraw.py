@@ -9,20 +9,18 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
 from ..counts import count_of, versions_of
 from ..errors import InvalidInput
+from ..protocol.described import is_called
 from ..protocol.history import is_shown, last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Published, VersionOf
-from ..sinks import plain_sink
-from ..sinks.contract import Identity, Publication, Sink
-from ..sinks.foreach import ForeachBatch
+from ..sinks import asked, recorded_folder
+from ..sinks.contract import Sink
+from ..sinks.folder import Folder
 from .context import Context
 from .former_sinks import check_former, places_of
-from .lost_versions import place_of
-from .publish import NOT_DESCRIBED, read_record, works
+from .publish import NOT_DESCRIBED, place_of, read_record, works
 
 LOG = logging.getLogger("tidemill")
 
@@ -55,7 +53,7 @@ def published_sinks(context: Context, commit: Commit) -> list[str]:
     return [
         work.name
         for work in works(context, commit)
-        if work.files or (work.described["kind"] == ForeachBatch.kind and rules_of(commit).carries_out)
+        if work.files or (is_called(work.described) and rules_of(commit).carries_out)
     ]
 
 
@@ -66,19 +64,19 @@ def refuse_unless_withdrawable(context: Context, name: str, versions: Sequence[i
     """
     sink = context.declared_sink(name)
     described = {one: context.log.commit(one).sinks.get(name, NOT_DESCRIBED) for one in versions}
-    calls = [one for one in versions if described[one]["kind"] == ForeachBatch.kind]
+    calls = [one for one in versions if is_called(described[one])]
     former = [
         one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
     ]
     records = _published(context, name, former, verb)
     with _way_out(name, verb):
-        if calls and (sink is None or sink.kind != ForeachBatch.kind):
+        if calls and (sink is None or not asked.is_called(sink)):
             raise InvalidInput(
                 f"its function was called for {versions_of(calls)}, and only the function could undo that, which this "
                 "code does not have"
             )
         for (kind, uri), of in places_of(records):
-            check_former(kind, uri, of, _place(context, name))
+            check_former(kind, uri, of, place_of(context, name))
     if sink is not None and len(former) < len(versions):
         _refuse_withdrawal(name, sink, verb)
 
@@ -97,7 +95,7 @@ def refuse_unless_shown_again(context: Context, name: str, version: int, verb: s
 
 def _refuse_withdrawal(name: str, sink: Sink, verb: str) -> None:
     try:
-        sink.refuse_withdrawal()
+        asked.refuse_withdrawal(sink)
     except InvalidInput as error:
         hint = f"{error.hint}. Or {KEEP}" if verb == "promote" else error.hint
         raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
@@ -115,12 +113,6 @@ def _published(context: Context, name: str, versions: Sequence[int], verb: str) 
             )
         records.append(record)
     return records
-
-
-def _place(context: Context, name: str) -> Publication:
-    """Return what is needed to look at the place of a sink that the code does not have."""
-    identity = Identity(context.job.pipeline, context.initialised().uuid, name, 0)
-    return Publication(identity, (), pa.schema([]), context.store, context.storage_options.get("sink"))
 
 
 @contextlib.contextmanager
@@ -142,27 +134,29 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     found: dict[str, list[str]] = {}
     if head is None or not context.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
         return found
-    for name, sink, place in _with_places(context, head):
-        present = sink.present(place, after=since - 1)
-        strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version, name))
+    for name, folder in _folders(context, head):
+        place = place_of(context, name)
+        seen = folder.seen(place, since - 1)
+        strays = sorted(one.name for one in seen if one.is_ours and not is_shown(head, one.version, name))
         if strays:
             LOG.warning(
                 "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",
                 name, count_of(len(strays), "file"), strays[0],
             )  # fmt: skip
-            sink.withdraw(place, strays)
+            folder.remove(place, strays)
             found[name] = strays
     return found
 
 
-def _with_places(context: Context, head: Commit) -> Iterator[tuple[str, Sink, Publication]]:
-    """Yield the sinks that have a place: those of the code, and others that were withdrawn from recently."""
+def _folders(context: Context, head: Commit) -> Iterator[tuple[str, Folder]]:
+    """Yield the folders of sinks: of those of the code, and of others that were withdrawn from recently."""
     for name, output in context.job.outputs.items():
-        if output.sink is not None and output.sink.path:
-            yield name, output.sink, place_of(context, output)
+        folder = asked.folder_of(output.sink)
+        if folder is not None:
+            yield name, folder
     for by in [last + 1 for _, last in head.replaced if head.version - last <= SUSPECT_VERSIONS]:
         for name in context.log.commit(by).withdraws:
             record = read_record(context, VersionOf(context.branch, by), name)
-            sink = None if record is None else plain_sink(record.kind, record.uri)
-            if sink is not None and context.declared_sink(name) is None:
-                yield name, sink, _place(context, name)
+            folder = None if record is None else recorded_folder(record.kind, record.uri)
+            if folder is not None and context.declared_sink(name) is None:
+                yield name, folder

@@ -17,8 +17,9 @@ from zoneinfo import ZoneInfo
 from ..errors import InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import quoted
-from ..sinks.contract import Identity
-from ..sinks.files import Parquet
+from ..sinks import asked
+from ..sinks.asked import folder_of
+from ..sinks.contract import Owner
 from ..sinks.partitions import escaped
 from ..sinks.public import public_name
 from ..sources.files import Files
@@ -49,9 +50,9 @@ def check_branch_place(pipeline: Graph, prefix: str, root: str, storage_options:
     if not prefix.rstrip("/"):
         raise InvalidInput(f"publish_to is {prefix!r}, expected a folder or a URI", hint="give the branch a folder")
     options = storage_options.get("sink")
-    writes = [write for write in pipeline.sinks.values() if isinstance(write.sink, Parquet) and write.sink.path]
+    writes = [write for write in pipeline.sinks.values() if folder_of(write.sink) is not None]
     for write in writes:
-        moved = dataclasses.replace(write, sink=write.sink.at(f"{prefix.rstrip('/')}/{write.name}"))
+        moved = dataclasses.replace(write, sink=asked.moved(write.sink, f"{prefix.rstrip('/')}/{write.name}"))
         _check_outside(pipeline, moved, root, storage_options)
         _check_not_read(pipeline, moved, storage_options)
         for other in writes:
@@ -90,7 +91,7 @@ def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
 
 def _check_outside(pipeline: Graph, write: Write, root: str, storage_options: StorageOptions) -> None:
     """Raise `InvalidInput` for a sink inside of the repository, where readers would also find other files."""
-    if not isinstance(write.sink, Parquet) or not write.sink.path:
+    if folder_of(write.sink) is None:
         return
     repository = _repository(pipeline, root, storage_options)
     if _below(_place(write.sink.path, storage_options.get("sink")), repository) is not None:
@@ -107,15 +108,16 @@ def _repository(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:
     """Raise `InvalidInput` for a sink in a folder that a source reads: the pipeline would read its own output."""
-    if not isinstance(write.sink, Parquet) or not write.sink.path:  # `foreachBatch` keeps its rows in the repository
+    folder = folder_of(write.sink)
+    if folder is None:  # `foreachBatch` keeps its rows in the repository
         return
     written = _place(write.sink.path, storage_options.get("sink"))
     for name, source in pipeline.sources.items():
         if not isinstance(source, Files):
             continue
         read = _place(source.path, storage_options.get("source"))
-        inner = _inner(written, read, write.sink.partitionBy)
-        where = inner + _file_name(pipeline, write) if inner is not None else None
+        inner = _inner(written, read, folder.partition_columns or ())
+        where = inner + _file_name(pipeline, write, folder.extension) if inner is not None else None
         if where is not None and is_data(where, source.recursiveFileLookup, source.pathGlobFilter):
             relation = "" if written == read else "below " if _below(written, read) else "above "
             raise InvalidInput(
@@ -151,10 +153,10 @@ def _below(inner: tuple[str, str], outer: tuple[str, str]) -> str | None:
     return folder.removeprefix(above) if folder.startswith(above) and inner[1] == outer[1] else None
 
 
-def _file_name(pipeline: Graph, write: Write) -> str:
+def _file_name(pipeline: Graph, write: Write, extension: str) -> str:
     """Return the name of the first file of a sink."""
-    file = OutputFile("", "0" * 32, 0, 0, 0, 0, 0, extension=write.sink.extension)
-    return public_name(Identity(pipeline.name, "0" * 32, write.name, 0), 0, file)
+    file = OutputFile("", "0" * 32, 0, 0, 0, 0, 0, extension=extension)
+    return public_name(Owner(pipeline.name, "0" * 32, write.name), 0, 0, file)
 
 
 def _check_partitions(pipeline: Graph, write: Write) -> None:
@@ -162,7 +164,8 @@ def _check_partitions(pipeline: Graph, write: Write) -> None:
 
     Readers interpret such names in their own time zone, where an hour occurs twice in autumn.
     """
-    by = write.sink.partitionBy if isinstance(write.sink, Parquet) else ()
+    folder = folder_of(write.sink)
+    by = () if folder is None else folder.partition_columns or ()
     instants = [column for column in by if getattr(write.node.schema.field(column).type, "tz", None)]
     if instants and not _is_utc(pipeline.timeZone):
         statement = f"SELECT *, CAST({quoted(instants[0])} AS DATE) AS day FROM rows"

@@ -281,7 +281,7 @@ class Stream:
         """
         operator = nearest_operator(self._node)
         chosen = name or (operator.operator.name if operator is not None else "output")
-        if not (hasattr(sink, "encode") and hasattr(sink, "publish")):
+        if not (hasattr(sink, "stage") and hasattr(sink, "apply")):
             raise InvalidInput(f"write: expected a sink such as tm.Parquet(path), found {sink!r}")
         sink.check(self.schema)
         return self._end(sink, chosen)

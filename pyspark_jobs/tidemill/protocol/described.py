@@ -7,8 +7,9 @@ has its shape can be read without `KeyError`, and all its DDL parses.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import Any, NewType
 
 from ..schema import to_arrow
 
@@ -54,6 +55,11 @@ class DescribedSink:
     partitionBy: list[str] = field(default_factory=list)
     uri: str | None = None
     owner: str | None = None
+
+
+def is_called(described: Mapping[str, Any]) -> bool:
+    """Whether a sink, as a commit describes it, is a function that is called for every batch: it has no place."""
+    return described["kind"] is not None and described["path"] == ""
 
 
 @dataclass(frozen=True)

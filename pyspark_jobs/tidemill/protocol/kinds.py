@@ -126,8 +126,8 @@ class Rules:
     """Whether it withdraws published files."""
     adds_published: bool = False
     """Whether what it adds to sinks was published before."""
-    by_folder: bool = False
-    """Whether it replaces files of a sink in one partition folder after the other."""
+    same_rows: bool = False
+    """Whether what it adds to a sink has the rows that it withdraws, in other files."""
     of_branch: bool = False
     """Whether its outputs and its quarantine are those of another branch, under the numbers of its versions."""
     brings_operators: str = ""
@@ -168,7 +168,7 @@ KINDS: dict[Kind, Rules] = {
     "forget": Rules(
         changes=_SHOWN | {"reason", "state", "rows", "operators", "quarantine", "forgotten"}, withdraws=True
     ),
-    "compact": Rules(changes=_SHOWN | {"reason"}, replayed="nothing", withdraws=True, by_folder=True),
+    "compact": Rules(changes=_SHOWN | {"reason"}, replayed="nothing", withdraws=True, same_rows=True),
 }  # fmt: skip
 
 

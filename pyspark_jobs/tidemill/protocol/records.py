@@ -446,6 +446,8 @@ class Published:
     files: list[PublishedFile]
     published_ms: Ms
     withdrawn: list[str] = field(default_factory=list)
+    position: str = ""
+    """What the place itself calls the change, such as the version of a table; empty for a folder."""
     requires: list[str] = field(default_factory=list)
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)

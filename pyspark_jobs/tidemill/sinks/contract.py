@@ -1,13 +1,14 @@
-"""The protocol of a sink: it turns rows into files and back, exactly, and makes committed files visible.
+"""The protocol of a sink: what is asked of every place for rows.
 
-A new sink is one file with a class of this shape. INVARIANT: a sink decides nothing about versions. The driver says
-what to publish and withdraw, in order, and keeps the record.
+A new sink is one file with a class of this shape; it inherits nothing. What only some places can do, such as a folder
+of plain files, is in `asked`. INVARIANT: a sink decides nothing about versions. The driver says what to make visible
+and to withdraw, in order, and keeps the record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,8 +21,11 @@ Options = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """One file of a sink. `suffix` is its partition folder (`country=UK/`), empty without partitions."""
+class Staged:
+    """Rows of one version as one file of the repository, before they are visible anywhere.
+
+    `suffix` is its partition folder (`country=UK/`), empty without partitions. `extension` is one of `forms`.
+    """
 
     suffix: str
     extension: str
@@ -30,39 +34,74 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Identifies one publication: pipeline, uuid of its repository, sink and version."""
+class Owner:
+    """Whose rows they are: pipeline, uuid of its repository, and sink."""
 
     pipeline: str
     uuid: str
     sink: str
-    version: int
 
 
 @dataclass(frozen=True)
-class Publication:
-    """What a sink is given to make one version visible.
+class SinkPlace:
+    """What a sink needs to work at its place. `store` is the repository's; `options` open the sink's own place."""
 
-    `files` are the version's output files in `store`, in canonical order, each with its place in the commit's list;
-    none is empty. `schema` has the columns of their rows. `options` open the sink's own place. `withdraws` are the
-    versions whose rows no longer count.
-    """
-
-    identity: Identity
-    files: Sequence[tuple[int, OutputFile]]
-    schema: pa.Schema
+    owner: Owner
     store: Store
     options: Options
-    withdraws: Sequence[int] = ()
-    there: Mapping[str, Entry] | None = None
-    """What `Sink.listed` returned for the same files just before; None: the sink looks itself."""
 
 
 @dataclass(frozen=True)
-class Present:
-    """A file at the place of a sink: its name, its version, and whether our repository published it.
+class Withdrawn:
+    """A version whose rows no longer count, by the id of the branch that made it.
 
-    `uuid` is that of the repository that published it, or the beginning of that uuid. `size` is in bytes.
+    `files` are the names that were recorded when it was made visible, and `path` is the sink's path at that time; empty
+    if a function was called for it.
+    """
+
+    branch: str
+    version: int
+    path: str
+    files: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one version changes at the place of a sink.
+
+    `adds` are output files in the repository's store, in canonical order, each with its place in the commit's list;
+    none is empty. `schema` has the columns of the stream; the rows have `_batch_id` and `_seq`, too. With `same_rows`,
+    the rows that are added are those that are withdrawn, in other files.
+    """
+
+    version: int
+    schema: pa.Schema
+    adds: Sequence[tuple[int, OutputFile]] = ()
+    withdraws: Sequence[Withdrawn] = ()
+    same_rows: bool = False
+    there: Mapping[str, Entry] | None = None
+    """What `Folder.listed` returned for this change just before; None: the sink looks itself."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The visible part of a change, for its record.
+
+    `files` and `withdrawn` name what was added and removed; empty if the place has no files. `position` is what the
+    place itself calls this change, such as the version of a table.
+    """
+
+    files: list[PublishedFile] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    position: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a place has of one version: in a folder each file, elsewhere one entry for the version.
+
+    `name` is for people, and for a folder to find the file. `uuid` is that of the repository that made it visible, or
+    the beginning of that uuid; `is_ours`: it is this one. `size` is in bytes.
     """
 
     name: str
@@ -77,15 +116,15 @@ class Sink(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind that commits record: `parquet`, `json`."""
-
-    @property
-    def every_batch(self) -> bool:
-        """Whether `publish` is also called for a batch without rows for this sink."""
+        """The kind that commits record, such as `parquet`."""
 
     @property
     def path(self) -> str:
-        """The place that readers use, such as a folder; empty if there is none. Holds no secret."""
+        """The place that readers use, such as a folder. Holds no secret.
+
+        Empty if there is none. Then `apply` is called for every batch of `main`, also for one without rows, and for no
+        batch of a branch; only a request that names the sink calls it again.
+        """
 
     @property
     def uri(self) -> str:
@@ -97,50 +136,21 @@ class Sink(Protocol):
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` if rows of this schema cannot be written."""
 
-    def encode(self, rows: pa.Table) -> list[Encoded]:
-        """Return the rows as files. The same rows give the same bytes."""
+    def stage(self, rows: pa.Table) -> list[Staged]:
+        """Return the rows as files of the repository, which `forms` reads back. The same rows give the same bytes.
 
-    def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
-        """Return the rows of files, given as (content, suffix), in order and exactly as they were encoded."""
-
-    def at(self, path: str) -> Sink:
-        """Return the same sink at another place; one without a place returns itself."""
-
-    def check_place(self, options: Options) -> None:
-        """Raise `InvalidInput` if `path` is not a valid place for this sink. Touches nothing."""
-
-    def refuse_withdrawal(self) -> None:
-        """Raise `InvalidInput` if what was published cannot be withdrawn, with the reason."""
-
-    def publish(self, publication: Publication) -> list[PublishedFile]:
-        """Make the files of one version visible at `path`, and return what is visible then.
-
-        Calls follow the order of versions. A call may be repeated, also by another process, until the driver has
-        recorded the version. CRASH: some of the files may be visible; the next run calls it again.
+        `forms.staged` does it. Called on the workers.
         """
 
-    def listed(self, publication: Publication) -> Mapping[str, Entry]:
-        """Return which files of the version are at `path`, as `publish` asks first. `CorruptState` as there."""
+    def apply(self, change: Change, at: SinkPlace) -> Applied:
+        """Make the adds and the withdraws of one version visible, and return what is visible then.
 
-    def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
-        """Remove files that were published at `path`, by the names that `publish` returned. May be repeated."""
-
-    def fetch(self, publication: Publication, name: str) -> bytes | None:
-        """Return the content of a published file at `path`, or None if it is not there any more."""
-
-    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
-        """Yield the files at `path` that any repository published for the same pipeline and sink.
-
-        Only those of versions after `after`.
+        In one step if the place can do that; otherwise what is added appears first. Calls follow the order of versions.
+        A call may be repeated, also by another process, until the driver has recorded the version, and by one that
+        stalled, after that. INVARIANT: a version that is visible is not added again. One that a later version withdrew
+        is not added, either; where only the driver can know that, the place is a `Folder`. CRASH: parts may be visible;
+        the next run calls it again.
         """
 
-    def lists_whole(self, options: Options) -> bool:
-        """Whether `present` costs requests that grow with the number of all files, whatever `after` is."""
-
-    def compare(
-        self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool
-    ) -> Iterator[tuple[str, str | None]]:
-        """Yield which of the published `files` are still at `path`, each with what is wrong with it, or None.
-
-        With `deep` their content is read and compared, too.
-        """
+    def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:
+        """Yield what the place has of this pipeline and sink, of all repositories, and of versions after `since`."""

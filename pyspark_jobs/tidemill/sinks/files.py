@@ -1,29 +1,21 @@
-"""`Parquet` and `Json`: sinks that write rows as files, in partition folders if the user asks for them.
-
-`json_text` writes JSON, `partitions` names folders. INVARIANT: the same rows give the same bytes, and `decode`
-returns exactly the rows that `encode` was given.
-"""
+"""`Parquet` and `Json`: sinks that write rows as files of a folder, in partition folders if the user asks for them."""
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ..errors import CorruptState, InvalidInput
-from ..protocol.records import PublishedFile
-from ..schema import conform, empty_table, type_ddl
+from ..errors import InvalidInput
+from ..schema import type_ddl
 from ..spelling import unknown
-from ..store import Entry, ObjectMissing, Store, folder_store, folder_uri
-from . import json_text
-from .contract import Encoded, Options, Present, Publication
-from .dictionaries import columns_with_dictionary
-from .partitions import folder_values, parts, with_folders
-from .publish import compared_files, listed_files, present_files, publish_files, withdraw_files
+from ..store import folder_store, folder_uri
+from . import forms, json_text
+from .contract import Applied, Change, Options, Seen, SinkPlace, Staged
+from .folder import Folder
 
 
 class Parquet:
@@ -45,8 +37,7 @@ class Parquet:
     """
 
     kind = "parquet"
-    extension = ".parquet"
-    every_batch = False
+    extension = forms.PARQUET
 
     def __init__(self, path: str | os.PathLike[str], partitionBy: str | Sequence[str] = ()) -> None:
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
@@ -60,6 +51,11 @@ class Parquet:
     def uri(self) -> str:
         """The URI of the folder, with symbolic links resolved. A relative path is below the working folder."""
         return folder_uri(self.path)
+
+    @property
+    def folder(self) -> Folder:
+        """The folder, and all that can be done with its files."""
+        return Folder(self.path, self.extension, self.partitionBy)
 
     def describe(self) -> dict[str, Any]:
         """Return kind, path and partition columns, for commits."""
@@ -81,23 +77,11 @@ class Parquet:
         if self.partitionBy and set(self.partitionBy) >= set(schema.names):
             raise InvalidInput(f"sink {self.path}: partitionBy names every column, but at least one must remain")
 
-    def encode(self, rows: pa.Table) -> list[Encoded]:
+    def stage(self, rows: pa.Table) -> list[Staged]:
         """Return one file, or one for each combination of partition values, ordered by folder."""
-        return [
-            Encoded(suffix, self.extension, self._bytes(part), part.num_rows)
-            for suffix, part in parts(rows, self.partitionBy)
-        ]
+        return forms.staged(rows, self.extension, self.partitionBy)
 
-    def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
-        """Return the rows of files, given as (content, folder), in order; folder names give the partition columns."""
-        tables = [empty_table(schema)]
-        for data, suffix in files:
-            folders = folder_values(suffix)
-            in_file = pa.schema([field for field in schema if field.name not in folders])
-            tables.append(with_folders(self._rows(data, in_file), suffix, schema))
-        return pa.concat_tables(tables)
-
-    def at(self, path: str) -> Parquet:
+    def at(self, path: str) -> Self:
         """Return the same sink at another place."""
         moved = copy.copy(self)
         moved.path = path
@@ -107,60 +91,13 @@ class Parquet:
         """Raise `InvalidInput` if the path cannot be a folder. Touches nothing."""
         folder_store(self.path, options)
 
-    def publish(self, publication: Publication) -> list[PublishedFile]:
-        """Copy the files into the folder, and return their names there."""
-        return publish_files(self._folder(publication), publication)
+    def apply(self, change: Change, at: SinkPlace) -> Applied:
+        """Copy the files of a version into the folder, then delete those of versions that are withdrawn."""
+        return self.folder.apply(change, at)
 
-    def refuse_withdrawal(self) -> None:
-        """Accept: files can be deleted."""
-
-    def listed(self, publication: Publication) -> Mapping[str, Entry]:
-        """Return which files of the version are in the folder."""
-        return listed_files(self._folder(publication), publication)
-
-    def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
-        """Delete the files from the folder."""
-        withdraw_files(self._folder(publication), publication.identity, names)
-
-    def fetch(self, publication: Publication, name: str) -> bytes | None:
-        """Return the content of a published file, or None if it is not in the folder any more."""
-        try:
-            return self._folder(publication).get(name)
-        except ObjectMissing:
-            return None
-
-    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
+    def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:
         """Yield the files in the folder that any repository published for this pipeline and sink after a version."""
-        return present_files(self._folder(publication), publication.identity, after, bool(self.partitionBy))
-
-    def lists_whole(self, options: Options) -> bool:
-        """Whether all partition folders must be listed on S3 to find the files of later versions."""
-        return bool(self.partitionBy) and folder_store(self.path, options).lists_after
-
-    def compare(
-        self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool
-    ) -> Iterator[tuple[str, str | None]]:
-        """Yield which published files are still in the folder, each with what is wrong with it, or None."""
-        return compared_files(self._folder(publication), files, deep)
-
-    def _folder(self, publication: Publication) -> Store:
-        return folder_store(self.path, publication.options)
-
-    def _bytes(self, rows: pa.Table) -> bytes:
-        """Return the rows as Parquet. Chunks are combined first, so that their borders do not change the file."""
-        sink, whole = pa.BufferOutputStream(), rows.combine_chunks()
-        pq.write_table(whole, sink, compression="zstd", use_dictionary=columns_with_dictionary(whole))
-        data: bytes = sink.getvalue().to_pybytes()
-        return data
-
-    def _rows(self, data: bytes, schema: pa.Schema) -> pa.Table:
-        # One thread, because Arrow's threads release `data` after the result is returned. If a thread does that while
-        # the interpreter shuts down, the whole process aborts (std::terminate).
-        try:
-            found = pq.ParquetFile(pa.BufferReader(data)).read(columns=schema.names, use_threads=False)
-        except pa.ArrowException as error:
-            raise CorruptState(f"read an output file that a commit names: not Parquet: {error}") from error
-        return conform(found, schema, "read an output file")
+        return self.folder.seen(at, since)
 
     def __repr__(self) -> str:
         by = f", partitionBy={list(self.partitionBy)!r}" if self.partitionBy else ""
@@ -185,19 +122,13 @@ class Json(Parquet):
     """
 
     kind = "json"
-    extension = ".json"
+    extension = forms.JSON
 
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` as `Parquet.check`, and for maps whose keys are not strings, numbers or times."""
         super().check(schema)
         for field in schema:
             json_text.check_keys(field.type, field.name)
-
-    def _bytes(self, rows: pa.Table) -> bytes:
-        return json_text.encode(rows)
-
-    def _rows(self, data: bytes, schema: pa.Schema) -> pa.Table:
-        return json_text.decode(data, schema)
 
 
 __all__ = ["Json", "Parquet"]

@@ -10,55 +10,47 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import InvalidInput, kind_of
-from ..protocol.records import PublishedFile
 from ..schema import empty_table
 from ..state.versions import fetch
-from .contract import Options, Present, Publication
-from .files import Parquet
+from . import forms
+from .contract import Applied, Change, Seen, SinkPlace, Staged
 
 Function = Callable[..., Any]
 """`fn(table, batch_id)`, or `fn(table, batch_id, withdrawn=())`."""
 
 
-class ForeachBatch(Parquet):
+class ForeachBatch:
     """Calls `function(table, batch_id)` on the driver. Workers receive the sink without the function."""
 
     kind = "foreach-batch"
-    every_batch = True
+    path = ""
+    uri = ""
 
     def __init__(self, function: Function) -> None:
         if not callable(function):
             raise InvalidInput(f"foreachBatch: expected a function of (table, batch_id), found {function!r}")
-        super().__init__("function")
-        self.path = ""
         self.function: Function | None = function
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "function": None}
 
-    def at(self, path: str) -> ForeachBatch:
-        """Return this sink, because it has no place."""
-        del path
-        return self
-
-    def check_place(self, options: Options) -> None:
-        """Accept anything, because the sink has no folder."""
-
-    @property
-    def uri(self) -> str:
-        """Empty: the sink has no folder."""
-        return ""
-
     def describe(self) -> dict[str, Any]:
         """Return the kind. The function itself is not recorded."""
         return {"kind": self.kind, "path": ""}
+
+    def check(self, schema: pa.Schema) -> None:
+        """Accept any rows."""
+
+    def stage(self, rows: pa.Table) -> list[Staged]:
+        """Return one Parquet file."""
+        return forms.staged(rows)
 
     def refuse_withdrawal(self) -> None:
         """Raise `InvalidInput` if the function does not accept the batches that no longer count."""
@@ -69,16 +61,18 @@ class ForeachBatch(Parquet):
                 "batches whose rows no longer count",
             )
 
-    def publish(self, publication: Publication) -> list[PublishedFile]:
+    def apply(self, change: Change, at: SinkPlace) -> Applied:
         """Call the function with the rows of a version, and with the batches that no longer count, if there are any.
 
+        Versions that were published as files are not among these, because the function was not called for them.
         An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
         becomes `StoreUnavailable`, because another system that the function uses may recover."""
         assert self.function is not None  # the driver has it; only workers do not
-        version, table = publication.identity.version, self._table(publication)
+        version, table = change.version, _rows(change, at)
+        withdrawn = [one.version for one in change.withdraws if not one.path]
         try:
-            if publication.withdraws:
-                self.function(table, version, withdrawn=list(publication.withdraws))
+            if withdrawn:
+                self.function(table, version, withdrawn=withdrawn)
             else:
                 self.function(table, version)
         except Exception as error:
@@ -87,41 +81,23 @@ class ForeachBatch(Parquet):
                 f"{traceback.format_exc()}",
                 hint="correct the cause; the next run calls the function again for this batch before it continues",
             ) from error
-        return []
+        return Applied()
 
-    def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
-        """Do nothing: `publish` has called the function with the withdrawn versions."""
-
-    def fetch(self, publication: Publication, name: str) -> None:
-        """Return None: a function has no place with files."""
-        del publication, name
-
-    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
-        """Yield nothing: a function has no place with files."""
-        del publication, after
+    def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:
+        """Yield nothing: a function has no place."""
+        del at, since
         return iter(())
-
-    def lists_whole(self, options: Options) -> bool:
-        """Return False: there is nothing to list."""
-        del options
-        return False
-
-    def compare(
-        self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool
-    ) -> Iterator[tuple[str, str | None]]:
-        """Yield nothing: a function has no place with files."""
-        del publication, files, deep
-        return iter(())
-
-    def _table(self, publication: Publication) -> pa.Table:
-        """Return the rows of a version, with the columns of the stream."""
-        contents = [fetch(publication.store, file.name, file.checksum) for _, file in publication.files]
-        tables = [pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False) for data in contents]
-        rows = pa.concat_tables(tables) if tables else empty_table(publication.schema)
-        return rows.select(publication.schema.names)
 
     def __repr__(self) -> str:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"
+
+
+def _rows(change: Change, at: SinkPlace) -> pa.Table:
+    """Return the rows of a version, with the columns of the stream."""
+    contents = [fetch(at.store, file.name, file.checksum) for _, file in change.adds]
+    tables = [pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False) for data in contents]
+    rows = pa.concat_tables(tables) if tables else empty_table(change.schema)
+    return rows.select(change.schema.names)
 
 
 def _takes_withdrawn(function: Function) -> bool:

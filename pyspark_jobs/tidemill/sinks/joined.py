@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID
 from ..schema import int64_array, to_ddl
-from .contract import Sink
 from .dictionaries import columns_with_dictionary
 
 GROUP_BYTES = 64 << 20
@@ -30,11 +29,6 @@ class _Form:
 
     join: Callable[[Iterable[bytes]], bytes]
     only: Callable[[bytes, Collection[int]], tuple[bytes, int]]
-
-
-def has_plain_files(sink: Sink) -> bool:
-    """Whether each file of a sink can be read by itself, so that files may be joined."""
-    return bool(sink.path) and f".{sink.kind}" in _FORMS
 
 
 def can_join(extension: str) -> bool:
@@ -57,7 +51,7 @@ def only_versions(extension: str, data: bytes, versions: Collection[int]) -> tup
 
 def _read(data: bytes) -> pa.Table:
     try:
-        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # see `Parquet._rows`
+        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # see `forms`
     except pa.ArrowException as error:
         raise CorruptState(f"read a published file: not Parquet: {error}") from error
 

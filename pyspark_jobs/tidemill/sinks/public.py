@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ..protocol.records import OutputFile
-from .contract import Identity
+from .contract import Owner
 
 _UUID, _CONTENT = 8, 12
 _NAME = re.compile(
@@ -27,29 +27,29 @@ class PublicName:
     version: int
     uuid: str
 
-    def is_of(self, identity: Identity) -> bool:
+    def is_of(self, owner: Owner) -> bool:
         """Whether the file is of this pipeline and sink, whatever repository published it."""
-        return (self.pipeline, self.sink) == (identity.pipeline, identity.sink)
+        return (self.pipeline, self.sink) == (owner.pipeline, owner.sink)
 
-    def is_ours(self, identity: Identity) -> bool:
+    def is_ours(self, owner: Owner) -> bool:
         """Whether the file is of this pipeline and sink, and this repository published it."""
-        return self.is_of(identity) and self.uuid == identity.uuid[:_UUID]
+        return self.is_of(owner) and self.uuid == owner.uuid[:_UUID]
 
 
-def public_name(identity: Identity, place: int, file: OutputFile) -> str:
+def public_name(owner: Owner, version: int, place: int, file: OutputFile) -> str:
     """Return the name under which an output file is published. `place` is its place in the commit's list."""
-    name = f"{prefix(identity)}{place:05d}-{identity.uuid[:_UUID]}-{file.checksum[:_CONTENT]}"
+    name = f"{prefix(owner, version)}{place:05d}-{owner.uuid[:_UUID]}-{file.checksum[:_CONTENT]}"
     return f"{file.suffix}{name}{file.extension}"
 
 
-def prefix(identity: Identity) -> str:
+def prefix(owner: Owner, version: int) -> str:
     """Return the beginning of the names of one version, after the partition folder."""
-    return f"{beginning(identity)}{identity.version:010d}-"
+    return f"{beginning(owner)}{version:010d}-"
 
 
-def beginning(identity: Identity) -> str:
+def beginning(owner: Owner) -> str:
     """Return the beginning of the names of all versions, after the partition folder."""
-    return f"{identity.pipeline}.{identity.sink}-"
+    return f"{owner.pipeline}.{owner.sink}-"
 
 
 def parsed(name: str) -> PublicName | None:

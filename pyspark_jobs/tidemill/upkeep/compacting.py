@@ -21,8 +21,7 @@ from .. import names
 from ..driver.context import Context
 from ..driver.correct import correct
 from ..driver.discard import discard_unless_named, discarded_if_full
-from ..driver.lost_versions import place_of
-from ..driver.publish import read_record, repair
+from ..driver.publish import place_of, read_record, repair
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..pipeline.job import Output
 from ..protocol.history import shown, shown_again
@@ -31,8 +30,10 @@ from ..protocol.records import AddedOutput, Commit, OutputFile, PublishedFile, V
 from ..protocol.records import Published as Record
 from ..protocol.refs import MAIN
 from ..protocol.successor import Origin
-from ..sinks.contract import Publication, Sink
-from ..sinks.joined import can_join, has_plain_files, joined
+from ..sinks.asked import folder_of
+from ..sinks.contract import SinkPlace
+from ..sinks.folder import Folder
+from ..sinks.joined import can_join, joined
 from .compact_choice import TARGET_BYTES, Group, VersionFiles, choose, split
 
 LOG = logging.getLogger("tidemill")
@@ -72,11 +73,12 @@ class CompactReport:
 
 @dataclass(frozen=True)
 class _Place:
-    """A sink, what it needs to look at its place, and its published files by version."""
+    """A sink with a folder, what is needed to look there, and its published files by version."""
 
     name: str
-    sink: Sink
-    publication: Publication
+    uri: str
+    folder: Folder
+    at: SinkPlace
     published: list[VersionFiles]
     rowless: list[int]
     """Versions of the history without files or a record in this sink."""
@@ -109,7 +111,7 @@ class Compaction:
     def run(self, deadline: float | None = None, on_compacted: OnCompacted | None = None) -> CompactReport:
         """Join files, group by group, until nothing is left or `deadline` has passed.
 
-        At least one group is joined, so that repeated calls finish. No batch that is planned is disturbed.
+        SinkPlace least one group is joined, so that repeated calls finish. No batch that is planned is disturbed.
         """
         report = CompactReport()
         repair(self.context, self.context.head())
@@ -141,15 +143,17 @@ class Compaction:
 
     def _place(self, head: Commit, output: Output) -> _Place | None:
         """Return what a sink shows, or None if nothing of it can be joined."""
-        sink, recorded = output.sink, head.sinks.get(output.name)
-        if sink is None or not has_plain_files(sink) or recorded is None or recorded.get("uri") != sink.uri:
+        sink, folder, recorded = output.sink, folder_of(output.sink), head.sinks.get(output.name)
+        if sink is None or folder is None or not can_join(folder.extension):
             return None
-        publication = place_of(self.context, output)
+        if recorded is None or recorded.get("uri") != sink.uri:
+            return None
+        place = place_of(self.context, output.name)
         sizes: dict[int, dict[str, list[int]]] = {}
-        for file in sink.present(publication):
+        for file in folder.seen(place):
             if file.is_ours:
-                folder = file.name.rpartition("/")[0]
-                sizes.setdefault(file.version, {}).setdefault(folder, []).append(file.size)
+                inner = file.name.rpartition("/")[0]
+                sizes.setdefault(file.version, {}).setdefault(inner, []).append(file.size)
         by = shown(head, output.name)
         spans: dict[int, tuple[int, int]] = {}
         for version, record in by.items():
@@ -165,7 +169,7 @@ class Compaction:
         found += [VersionFiles(one, *spans[one], {}, True) for one in spans if one in recorded_as and one not in sizes]
         found.sort(key=lambda one: one.first)
         rowless = [version for version, one in by.items() if one not in sizes and one not in recorded_as]
-        return _Place(output.name, sink, publication, found, rowless)
+        return _Place(output.name, sink.uri, folder, place, found, rowless)
 
     def _recorded(self, name: str) -> set[int]:
         """Return the numbers of all published records of a sink."""
@@ -248,7 +252,7 @@ class _Joining:
         """Return the record of a version, or why its files cannot be joined with others."""
         place = self.place
         record = read_record(self.context, VersionOf(MAIN, one.record), place.name)
-        if record is None or record.uri != place.sink.uri:
+        if record is None or record.uri != place.uri:
             return "no record says that they were published here"
         sizes: dict[str, list[int]] = {}
         for file in record.files:
@@ -299,7 +303,7 @@ class _Joining:
         """Yield the contents of files, as they were published."""
         for at in range(0, len(files), THREADS):
             some = files[at : at + THREADS]
-            found = pool.map(lambda one: self.place.sink.fetch(self.place.publication, one[1].name), some)
+            found = pool.map(lambda one: self.place.folder.fetch(self.place.at, one[1].name), some)
             for (record, file), data in zip(some, found, strict=True):
                 if data is None or digest(data) != file.checksum:
                     raise _Apart([record], f"`{file.name}` was moved or altered")

@@ -23,14 +23,15 @@ from ..protocol.records import Commit, Forgotten, OutputFile, Segment
 from ..protocol.refs import Refs
 from ..protocol.retained import floor
 from ..schema import to_arrow
-from ..sinks import reader
+from ..sinks.asked import folder_of
+from ..sinks.forms import unstaged
 from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import fetch
 from .key_text import key_in_row, possible_keys
 from .keys import holds
 from .report import Findings
-from .rewrite_published import added_fields, records, rows_of, sink_of
+from .rewrite_published import added_fields, records, rows_of, shown_files, sink_of
 from .rewrite_quarantine import texts_of
 
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"
@@ -158,7 +159,7 @@ class Search:
                 with self._reading(file.name):
                     schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
                     data = fetch(self.context.store, file.name, file.checksum)
-                    table = reader(file.extension, file.name).decode([(data, file.suffix)], schema)
+                    table = unstaged([(data, file.suffix)], schema, file.extension, file.name)
                     self._note(file.name, self._in_table(forgotten, table, sink), f"rows of sink `{sink}`")
 
     def _published(self) -> None:
@@ -170,15 +171,16 @@ class Search:
                     f"files of sink `{sink}` were not looked at", "verify with the code that has the sink",
                 )  # fmt: skip
                 continue
-            declared, place = sink_of(self.context, sink)
+            declared = sink_of(self.context, sink)
+            if folder_of(declared) is None:
+                continue  # its rows are those of the repository's files, which are looked at above
             for record in records(self.context, self.head, sink):
-                for file in record.files if record.uri == declared.uri else ():
-                    name = f"{declared.uri}/{file.name}"
-                    data = declared.fetch(place, file.name)
-                    if data is not None and self._is_new(name, True):
-                        with self._reading(name):
-                            table = rows_of(self.context, record, file, data)
-                            self._note(name, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
+                for file in shown_files(self.context, declared, record) if record.uri == declared.uri else ():
+                    if (data := file.content()) is None or not self._is_new(file.uri, True):
+                        continue
+                    with self._reading(file.uri):
+                        table = rows_of(self.context, record, file, data)
+                        self._note(file.uri, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
 
     def _in_table(self, forgotten: Sequence[Forgotten], table: pa.Table, sink: str) -> int:
         """Return how many forgotten keys the columns of a sink hold. A file without a column has no key."""
@@ -234,4 +236,4 @@ class Search:
         folders = described.get("partitionBy") or []
         fields = [field for field in to_arrow(described["schema"]) if field.name not in folders]
         extension = f".{name.rpartition('.')[2]}"
-        return reader(extension, name).decode([(data, "")], pa.schema([*fields, *added_fields()]))
+        return unstaged([(data, "")], pa.schema([*fields, *added_fields()]), extension, name)

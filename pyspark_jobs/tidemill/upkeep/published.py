@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 from .. import names
 from ..driver.context import Context
-from ..driver.publish import works
+from ..driver.publish import place_of, works
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..pipeline.job import Output
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
 from ..protocol.refs import Refs
 from ..protocol.retained import At, is_kept
-from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.asked import folder_of
+from ..sinks.contract import Seen, Sink
 from ..sinks.public import parsed, public_name
 from ..store import Entry
 from .report import Findings
@@ -47,6 +47,8 @@ class PublishedVersions:
     """Names of all files that commits publish, by sink."""
     withdrawn: dict[str, dict[str, int]] = field(default_factory=dict)
     """Names of files that were withdrawn, by sink, and the version that withdrew them."""
+    undone: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Versions that were withdrawn from a sink, and the version that withdrew them."""
     seen: set[int] = field(default_factory=set)
     """Versions whose commits could be read."""
 
@@ -55,10 +57,10 @@ class PublishedVersions:
         self.through = max(self.through, commit.published_through)
         self.seen.add(commit.version)
         for work in works(self.context, commit):
-            identity = Identity(self.context.job.pipeline, self.uuid, work.name, commit.version)
-            named = self.named.setdefault(work.name, set())
-            named.update(public_name(identity, place, file) for place, file in work.files)
+            owner, named = place_of(self.context, work.name).owner, self.named.setdefault(work.name, set())
+            named.update(public_name(owner, commit.version, place, file) for place, file in work.files)
             name = names.numbered(names.published(commit.branch, work.name), commit.version)
+            self.undone.setdefault(work.name, {}).update((one.version, commit.version) for one in work.withdraws)
             if name in self.listing:
                 self._read(name, commit, work.name)
             elif commit.pipeline_uuid == self.uuid and work.described["path"]:
@@ -81,34 +83,41 @@ class PublishedVersions:
         for output in self.context.job.outputs.values():
             if self.context.publishes and output.sink is not None and output.sink.path:
                 with self.found.of(output.sink.uri, f"the files of sink `{output.name}` could not be looked at"):
-                    self._find_unnamed(output.sink, output, newest)
+                    self._find_unnamed(output.name, output.sink, newest)
         return sum(self._compare(sink, deep) for sink in dict.fromkeys(sink for sink, _ in self.files))
 
-    def _find_unnamed(self, sink: Sink, output: Output, newest: int) -> None:
-        """Note our own files that no commit names, or that were withdrawn. A damaged commit may name some of them."""
-        named, withdrawn = self.named.get(output.name, set()), self.withdrawn.get(output.name, {})
-        for one in sink.present(self._place(output)):
-            hint = "delete it, unless a newer backup of the repository has its commit"
-            if not one.is_ours or (one.name in named and one.name not in withdrawn):
+    def _find_unnamed(self, name: str, sink: Sink, newest: int) -> None:
+        """Note rows of this repository in the place that no commit names, or that were withdrawn.
+
+        A damaged commit may name some of it.
+        """
+        is_folder = folder_of(sink) is not None
+        for one in sink.seen(place_of(self.context, name)):
+            if not one.is_ours:
                 continue
-            if one.name in withdrawn:
-                what, hint = f"version {withdrawn[one.name]} withdrew it, but the file is there", "delete it"
-            elif one.version in self.seen:
+            hint = "delete it, unless a newer backup of the repository has its commit"
+            by = self._withdrawn_by(name, one, is_folder)
+            if by is not None:
+                what, hint = f"version {by} withdrew it, but {'the file' if is_folder else 'it'} is there", "delete it"
+            elif is_folder and one.name in self.named.get(name, ()):
+                continue
+            elif is_folder and one.version in self.seen:
                 what = f"this repository published it, but the commit of version {one.version} does not name it"
             elif one.version > newest and self._is_lost(one.version):
                 what = f"this repository published it as version {one.version}, but has commits up to {newest} only"
             else:
                 continue
-            self.found.add(f"{sink.uri}/{one.name}", what, f"readers of sink `{output.name}`: rows come twice", hint)
+            self.found.add(f"{sink.uri}/{one.name}", what, f"readers of sink `{name}`: rows come twice", hint)
+
+    def _withdrawn_by(self, sink: str, one: Seen, is_folder: bool) -> int | None:
+        """Return the version that withdrew what a place has: a file by its name, elsewhere a version."""
+        if is_folder:
+            return self.withdrawn.get(sink, {}).get(one.name)
+        return self.undone.get(sink, {}).get(one.version)
 
     def _is_lost(self, version: int) -> bool:
         """Whether a version has no commit, also not one since the listing."""
         return self.context.store.stat(names.commit(self.context.branch, version)) is None
-
-    def _place(self, output: Output) -> Publication:
-        """Return what a sink needs to look at its place: a publication without files."""
-        identity = Identity(self.context.job.pipeline, self.uuid, output.name, 0)
-        return Publication(identity, (), output.schema, self.context.store, self.context.storage_options.get("sink"))
 
     def _number(self, name: str) -> int:
         found = names.number_in(name[: name.rindex("/") + 1], name)
@@ -139,12 +148,13 @@ class PublishedVersions:
 
     def _compare(self, sink: str, deep: bool) -> int:
         """Compare the files in the place of a sink with their records. Return how many are there."""
-        output = self.context.job.outputs.get(sink)
-        if output is None or output.sink is None or not output.sink.uri:
+        declared = self.context.declared_sink(sink)
+        folder = folder_of(declared)
+        if declared is None or folder is None:
             return 0  # only the code says where a sink is
-        count, uri, refs = 0, output.sink.uri, self.refs
+        count, uri, refs = 0, declared.uri, self.refs
         try:
-            for name, fault in output.sink.compare(self._place(output), self._expected_at(sink, uri), deep):
+            for name, fault in folder.compared(place_of(self.context, sink), self._expected_at(sink, uri), deep):
                 count += 1
                 if fault is not None:
                     hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from .. import names
 from ..driver.context import Context
-from ..driver.lost_versions import place_of
-from ..driver.publish import read_record
+from ..driver.publish import place_of, read_record
 from ..errors import CorruptState
 from ..protocol.records import AddedOutput, OutputFile, Published, VersionOf, digest
+from ..sinks.asked import folder_of
 from ..sinks.joined import only_versions
 from ..sinks.public import parsed
 
@@ -56,15 +56,14 @@ def store_rest(context: Context, rest: Rest, batch_ids: Collection[int], to: Wri
 def _stored(
     context: Context, record: Published, sink: str, batch_ids: Collection[int], to: Writing
 ) -> Iterator[OutputFile]:
-    output = context.job.outputs[sink]
-    assert output.sink is not None
-    place = place_of(context, output)
+    folder, place = folder_of(context.job.outputs[sink].sink), place_of(context, sink)
+    assert folder is not None
     for file in record.files:
         public = parsed(file.name)
-        if public is not None and not public.is_ours(place.identity):
+        if public is not None and not public.is_ours(place.owner):
             continue  # a copy leaves the files of the original where they are
-        uri = f"{output.sink.uri}/{file.name}"
-        data = output.sink.fetch(place, file.name)
+        uri = f"{record.uri}/{file.name}"
+        data = folder.fetch(place, file.name)
         if data is None:
             LOG.warning("sink `%s`: `%s` is not there any more, so its rows are not published again", sink, uri)
             continue

@@ -1,30 +1,33 @@
 """Published files without some keys: written again, so that a commit can withdraw their records and add the new ones.
 
-INVARIANT: rows of other keys keep their values, `_batch_id`, `_seq` and order. Only files that a record names are read.
+INVARIANT: rows of other keys keep their values, `_batch_id`, `_seq` and order. Only files that a record names are read;
+if the place of a sink has no files, those of the repository with the rows that it got.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import names
 from ..driver.context import Context
-from ..driver.lost_versions import place_of
-from ..driver.publish import read_record
+from ..driver.publish import place_of, read_record
 from ..errors import CorruptState, InvalidInput
 from ..protocol.history import is_shown
-from ..protocol.records import AddedOutput, Commit, OutputFile, Published, PublishedFile, VersionOf, digest
+from ..protocol.records import AddedOutput, Commit, OutputFile, Published, VersionOf, digest
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
-from ..sinks import reader
-from ..sinks.contract import Publication, Sink
+from ..sinks.asked import folder_of, is_called
+from ..sinks.contract import Sink
+from ..sinks.forms import staged, unstaged
 from ..sinks.partitions import folder_values
 from ..sinks.public import parsed
 from ..spelling import unknown
+from ..store import ObjectMissing
 from .keys import Keys
 from .rewrite_state import Writing
 
@@ -50,14 +53,31 @@ class Republished:
     missing: list[str] = field(default_factory=list)
 
 
-def sink_of(context: Context, name: str) -> tuple[Sink, Publication]:
-    """Return the sink of a name and what it needs to look at its place. `InvalidInput` if it has no folder."""
+@dataclass(frozen=True)
+class Shown:
+    """A file whose rows a sink shows: a published one, or if the place has no files, a committed one.
+
+    `uri` is for people. `content` returns its bytes, or None if it is gone.
+    """
+
+    uri: str
+    suffix: str
+    extension: str
+    rows: int
+    checksum: str
+    content: Callable[[], bytes | None]
+    is_ours: bool = True
+    """False: the repository published it of which this is a copy."""
+
+
+def sink_of(context: Context, name: str) -> Sink:
+    """Return the sink of a name. `InvalidInput` if it has no place."""
     output = context.job.outputs.get(name)
     if output is None:
         raise unknown("sink", name, list(context.job.outputs))
-    if output.sink is None or not output.sink.path:
-        raise InvalidInput(f"forget: sink `{name}` has no folder, so it has no columns to look at")
-    return output.sink, place_of(context, output)
+    if output.sink is None or is_called(output.sink):
+        raise InvalidInput(f"forget: sink `{name}` has no place, so it has no columns to look at")
+    return output.sink
 
 
 def without_keys(
@@ -65,27 +85,26 @@ def without_keys(
 ) -> Republished:
     """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks."""
     made = Republished()
-    sink, place = sink_of(context, name)
+    sink = sink_of(context, name)
     for record in records(context, head, name):
         if record.uri != sink.uri:
-            made.missing += [f"{record.uri}/{file.name}" for file in record.files]
+            made.missing += [f"{record.uri}/{file.name}" for file in record.files] or [record.uri]
             continue
-        files: list[tuple[PublishedFile, Content]] = []
+        files: list[tuple[Shown, Content]] = []
         is_ours = False
-        for file in record.files:
-            public = parsed(file.name)
-            if public is not None and not public.is_ours(place.identity):
-                made.missing.append(f"{sink.uri}/{file.name}, which the repository published of which this is a copy")
+        for file in shown_files(context, sink, record):
+            if not file.is_ours:
+                made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
                 continue
-            data = sink.fetch(place, file.name)
+            data = file.content()
             if data is None:
-                made.missing.append(f"{sink.uri}/{file.name}")
+                made.missing.append(file.uri)
                 continue
-            _refuse_altered(file, data, f"{sink.uri}/{file.name}")
+            _refuse_altered(file, data)
             left = _filtered(context, record, file, data, columns, keys)
             if left is not None:
                 is_ours = True
-                made.rewritten.append(f"{sink.uri}/{file.name}")
+                made.rewritten.append(file.uri)
             files.append((file, Content(data, file.rows) if left is None else left))
         if is_ours:
             made.records.append(record.version)
@@ -95,23 +114,52 @@ def without_keys(
     return made
 
 
-def _refuse_altered(file: PublishedFile, data: bytes, uri: str) -> None:
+def _refuse_altered(file: Shown, data: bytes) -> None:
     if (found := digest(data)) != file.checksum:
         raise CorruptState(
-            f"forget: read `{uri}`: found checksum {found}, but {file.checksum} was published",
+            f"forget: read `{file.uri}`: found checksum {found}, but {file.checksum} was published",
             hint="restore the file, or move it away and remove the key from it yourself",
         )
 
 
 def records(context: Context, head: Commit, name: str) -> Iterator[Published]:
-    """Yield the published records of a sink whose files it shows, oldest first."""
+    """Yield the published records of a sink whose rows it shows, oldest first."""
     prefix = names.published(MAIN, name)
     for entry in context.store.list(prefix):
         number = names.number_in(prefix, entry.name)
         if number is not None and number <= head.version and is_shown(head, number, name):
             record = read_record(context, VersionOf(MAIN, number), name)
-            if record is not None and record.files:
+            if record is not None:
                 yield record
+
+
+def shown_files(context: Context, sink: Sink, record: Published) -> Iterator[Shown]:
+    """Yield the files whose rows a sink shows of a record."""
+    folder, place = folder_of(sink), place_of(context, record.sink)
+    if folder is None:
+        for output in _committed(context, record):
+            content = partial(_object, context, output)
+            yield Shown(output.name, output.suffix, output.extension, output.rows, output.checksum, content)
+        return
+    for file in record.files:
+        public, content = parsed(file.name), partial(folder.fetch, place, file.name)
+        suffix, extension = file.name.removesuffix(file.name.rpartition("/")[2]), f".{file.name.rpartition('.')[2]}"
+        is_ours = public is None or public.is_ours(place.owner)
+        yield Shown(f"{sink.uri}/{file.name}", suffix, extension, file.rows, file.checksum, content, is_ours)
+
+
+def _committed(context: Context, record: Published) -> list[OutputFile]:
+    """Return the files of the repository with the rows that a version made visible."""
+    commit = context.log.commit(record.version)
+    added = (file for one in commit.adds.get(record.sink, []) for file in one.files)
+    return [file for file in (*commit.outputs.get(record.sink, []), *added) if file.rows]
+
+
+def _object(context: Context, file: OutputFile) -> bytes | None:
+    try:
+        return context.store.get(file.name)
+    except ObjectMissing:
+        return None
 
 
 def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str) -> pa.Table:
@@ -128,16 +176,15 @@ def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str)
         ) from error
 
 
-def rows_of(context: Context, record: Published, file: PublishedFile, data: bytes) -> pa.Table:
-    """Return the rows of a published file, with its partition columns."""
+def rows_of(context: Context, record: Published, file: Shown, data: bytes) -> pa.Table:
+    """Return the rows of a file that a sink shows, with its partition columns."""
     commit = context.log.commit(record.version)
     schema = pa.schema([*to_arrow(commit.sinks[record.sink]["schema"]), *added_fields()])
-    suffix, _, _ = file.name.rpartition("/")
-    return reader(_extension(file.name), file.name).decode([(data, f"{suffix}/" if suffix else "")], schema)
+    return unstaged([(data, file.suffix)], schema, file.extension, file.uri)
 
 
 def _filtered(
-    context: Context, record: Published, file: PublishedFile, data: bytes, columns: Sequence[str], keys: Keys
+    context: Context, record: Published, file: Shown, data: bytes, columns: Sequence[str], keys: Keys
 ) -> Content | None:
     """Return the content of a file without the keys, or None if it has none of them."""
     table = rows_of(context, record, file, data)
@@ -145,19 +192,17 @@ def _filtered(
     if not any(is_ours.to_pylist()):
         return None
     left = table.filter(pc.invert(is_ours))
-    left = left.drop_columns(list(folder_values(file.name.rpartition("/")[0])))
-    encoded = reader(_extension(file.name), file.name).encode(left) if left.num_rows else []
-    return Content(encoded[0].data if encoded else b"", left.num_rows)
+    left = left.drop_columns(list(folder_values(file.suffix)))
+    made = staged(left, file.extension) if left.num_rows else []
+    return Content(made[0].data if made else b"", left.num_rows)
 
 
 def _stored(
-    context: Context, name: str, files: Sequence[tuple[PublishedFile, Content]], to: Writing, index: int
+    context: Context, name: str, files: Sequence[tuple[Shown, Content]], to: Writing, index: int
 ) -> Iterator[OutputFile]:
     """Store the files of a record in the repository, without those that have no row left."""
     for part, (file, content) in enumerate(one for one in files if one[1].rows):
-        suffix, _, _ = file.name.rpartition("/")
-        extension = _extension(file.name)
-        path = to.name(names.output(name, context.branch, to.stem(index), 0, part, extension))
+        path = to.name(names.output(name, context.branch, to.stem(index), 0, part, file.extension))
         etag = context.store.put(path, content.data) or ""
         yield OutputFile(
             name=path,
@@ -167,14 +212,10 @@ def _stored(
             pass_number=0,
             lo=0,
             part=part,
-            suffix=f"{suffix}/" if suffix else "",
-            extension=extension,
+            suffix=file.suffix,
+            extension=file.extension,
             etag=etag,
         )
-
-
-def _extension(name: str) -> str:
-    return f".{name.rpartition('/')[2].rpartition('.')[2]}"
 
 
 def added_fields() -> list[pa.Field]:

@@ -14,7 +14,7 @@ from ..clock import now_ms
 from ..counts import count_of
 from ..driver.context import Context
 from ..driver.identity import check_root
-from ..driver.lost_versions import place_of
+from ..driver.publish import place_of
 from ..driver.versions import VersionSpec, is_number, resolve
 from ..errors import CorruptState, InvalidInput
 from ..names import check_name
@@ -237,7 +237,7 @@ def _refuse_used_place(context: Context) -> None:
     """Raise `InvalidInput` if files of this pipeline are in a place to which a new branch would publish."""
     for output in context.job.outputs.values():
         if output.sink is not None and output.sink.path:
-            there = list(output.sink.present(place_of(context, output)))
+            there = list(output.sink.seen(place_of(context, output.name)))
             if there:
                 raise InvalidInput(
                     f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(there), 'file')} of this pipeline "

@@ -27,6 +27,7 @@ from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
 from ..protocol.successor import Origin, totals
+from ..sinks.asked import is_called
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..store.probe import probe
@@ -196,13 +197,13 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
     if not len(keys.columns.schema):
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     for name, columns in _columns(asked).items():
-        _, place = rewrite_published.sink_of(context, name)
+        rewrite_published.sink_of(context, name)
         if len(columns) != keys.columns.num_columns:
             raise InvalidInput(
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
                 f"({', '.join(keys.columns.schema.names)})"
             )
-        rewrite_published.key_columns(place.schema.empty_table(), columns, keys, f"sink `{name}`")
+        rewrite_published.key_columns(context.job.outputs[name].schema.empty_table(), columns, keys, f"sink `{name}`")
     if head.waiting:
         raise InvalidInput(
             "forget: requeued rows wait for the next batch, and may have the keys",
@@ -349,7 +350,7 @@ def _left(context: Context, asked: Forgetting, made: _Made, before: _Before) -> 
     for name, output in context.job.outputs.items():
         if output.sink is None:
             continue
-        if output.sink.every_batch:
+        if is_called(output.sink):
             left.append(f"sink `{name}`: the rows that your function wrote")
         elif name not in asked.columns:
             left.append(f"sink `{name}`: its files were not looked at, because no column was given for it")

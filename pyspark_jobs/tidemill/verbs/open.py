@@ -21,6 +21,7 @@ from ..protocol.log import Log, log_of
 from ..protocol.refs import MAIN
 from ..protocol.refs_log import RefsLog
 from ..settings import resolve
+from ..sinks import asked
 from ..spelling import unknown
 from ..store import open_store
 
@@ -112,7 +113,7 @@ def publishing_to(context: Context, prefix: str) -> Context:
     """Return the context with all sinks below `prefix`, each in a folder with its name."""
     outputs = {}
     for name, one in context.job.outputs.items():
-        sink = None if one.sink is None else one.sink.at(f"{prefix.rstrip('/')}/{name}")
+        sink = None if one.sink is None else asked.moved(one.sink, f"{prefix.rstrip('/')}/{name}")
         outputs[name] = dataclasses.replace(one, sink=sink)
     return dataclasses.replace(context, job=dataclasses.replace(context.job, outputs=outputs))
 
@@ -122,7 +123,7 @@ def _check_sinks(context: Context) -> None:
     for output in context.job.outputs.values():
         if output.sink is not None:
             _without_secrets(output.sink.path, f"sink `{output.name}`")
-            output.sink.check_place(context.storage_options.get("sink"))
+            asked.check_place(output.sink, context.storage_options.get("sink"))
 
 
 def _without_secrets(uri: str, what: str) -> None:

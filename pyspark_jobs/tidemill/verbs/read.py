@@ -29,7 +29,7 @@ from ..protocol.records import HASH_END, Commit, OutputFile
 from ..protocol.refs import MAIN
 from ..protocol.retained import is_kept, seen_floor
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
-from ..sinks import reader
+from ..sinks.forms import unstaged
 from ..sources import connections
 from ..sources.contract import REJECT_SCHEMA
 from ..sources.rejects import quarantined
@@ -297,7 +297,7 @@ def decode_files(context: Context, commit: Commit, name: str, files: Sequence[Ou
     """Return the rows of some files of a sink in a version, with `_batch_id` and `_seq`."""
     schema = _with_added(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
-    return reader(files[0].extension, files[0].name).decode(data, schema)
+    return unstaged(data, schema, files[0].extension, files[0].name)
 
 
 def sink_names(context: Context, commit: Commit | None) -> list[str]:

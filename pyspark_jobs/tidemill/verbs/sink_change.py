@@ -18,7 +18,8 @@ from ..protocol.kinds import Changes, rules_of
 from ..protocol.log import Log
 from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
 from ..protocol.retained import refuse_if_gone
-from ..sinks.joined import has_plain_files
+from ..sinks.asked import folder_of
+from ..sinks.joined import can_join
 from ..upkeep.rest_published import Rest, Writing, store_rest
 from .read import output_files
 
@@ -117,8 +118,8 @@ def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Corr
     """Return what stays of withdrawn files. Sinks without plain files get the outputs of these versions instead."""
     found = []
     for name, records in withdraws.items():
-        sink = context.declared_sink(name)
-        if sink is not None and has_plain_files(sink):
+        folder = folder_of(context.declared_sink(name))
+        if folder is not None and can_join(folder.extension):
             rest = change.of(name).rest
             found += [Rest(name, record, rest[record]) for record in records if record in rest]
     return found

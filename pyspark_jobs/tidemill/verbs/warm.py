@@ -23,7 +23,7 @@ from ..driver.workers import answers, check_places, tasks_to_ask
 from ..engines import engine_for, has_spark
 from ..errors import InvalidInput, TidemillError
 from ..settings import Settings
-from ..sinks.files import Parquet
+from ..sinks.asked import folder_of
 from ..store import folder_store
 
 _OLDEST_AIRFLOW = (3, 3)
@@ -157,7 +157,7 @@ def _listed(place: str, options: Mapping[str, Any] | None) -> str:
 
 def _sinks(context: Context) -> dict[str, str]:
     sinks = {name: write.sink for name, write in context.pipeline.sinks.items()}
-    return {name: sink.path for name, sink in sinks.items() if isinstance(sink, Parquet) and sink.path}
+    return {name: folder.path for name, sink in sinks.items() if (folder := folder_of(sink)) is not None}
 
 
 def _version_of(distribution: str) -> str | None:

@@ -17,7 +17,7 @@ ROWS = 20_000
 
 
 def encoded(**columns: Any) -> pq.ParquetFile:
-    (file,) = tm.Parquet("out").encode(pa.table(columns))
+    (file,) = tm.Parquet("out").stage(pa.table(columns))
     return pq.ParquetFile(io.BytesIO(file.data))
 
 
@@ -37,7 +37,7 @@ def test_a_column_of_distinct_values_has_no_dictionary() -> None:
 def test_files_are_smaller_without_needless_dictionaries() -> None:
     text = [f"key-{number:08d}" for number in np.random.default_rng(1).permutation(100_000)]
     rows = pa.table({"key": text, "total": np.random.default_rng(2).random(100_000)})
-    (file,) = tm.Parquet("out").encode(rows)
+    (file,) = tm.Parquet("out").stage(rows)
     # Every value is distinct, so the dictionaries would add about a third to the file.
     with_all = pa.BufferOutputStream()
     pq.write_table(rows, with_all, compression="zstd")

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow
 from tidemill.sinks.files import Json, Parquet
+from tidemill.sinks.forms import unstaged
 
 SCHEMA = to_arrow(
     "i int, d double, e decimal(10,2), t timestamp, n timestamp_ntz, dt date, b binary, a array<int>, "
@@ -47,6 +48,10 @@ FULL: dict[str, Any] = {
 }
 
 
+def decoded(sink: Parquet, files: list[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
+    return unstaged(files, schema, sink.extension, "a test")
+
+
 def table(*rows: dict[str, Any], schema: pa.Schema = SCHEMA) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=schema)
 
@@ -57,7 +62,7 @@ def same(left: pa.Table, right: pa.Table) -> bool:
 
 
 def test_json_equals_the_json_of_spark() -> None:
-    [encoded] = Json("out").encode(table(FULL, {"_batch_id": 7}))
+    [encoded] = Json("out").stage(table(FULL, {"_batch_id": 7}))
     assert (encoded.suffix, encoded.extension, encoded.rows) == ("", ".json", 2)
     first, second, rest = encoded.data.decode().split("\n")
     assert (second, rest) == ('{"_batch_id":7}', "")
@@ -77,28 +82,28 @@ def test_decoding_returns_exact_values(sink: Parquet) -> None:
         {"d": 5e-324, "t": datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), "dt": date(1, 1, 1), "_batch_id": 3},
         {"d": 1e300, "t": datetime(9999, 12, 31, tzinfo=UTC), "x": "", "b": b"", "l": -(2**63), "_batch_id": 4},
     )
-    [encoded] = sink.encode(rows)
-    assert same(sink.decode([(encoded.data, encoded.suffix)], SCHEMA), rows)
+    [encoded] = sink.stage(rows)
+    assert same(decoded(sink, [(encoded.data, encoded.suffix)], SCHEMA), rows)
 
 
 def test_no_rows_are_an_empty_file() -> None:
     for sink in (Parquet("out"), Json("out")):
-        [encoded] = sink.encode(SCHEMA.empty_table())
+        [encoded] = sink.stage(SCHEMA.empty_table())
         assert encoded.rows == 0
-        assert same(sink.decode([(encoded.data, "")], SCHEMA), SCHEMA.empty_table())
-        assert same(sink.decode([], SCHEMA), SCHEMA.empty_table())
+        assert same(decoded(sink, [(encoded.data, "")], SCHEMA), SCHEMA.empty_table())
+        assert same(decoded(sink, [], SCHEMA), SCHEMA.empty_table())
 
 
 @pytest.mark.parametrize("sink", [Parquet("out", partitionBy=["y"]), Json("out")])
 def test_the_same_rows_give_the_same_bytes_however_they_are_chunked(sink: Parquet) -> None:
     rows = table(*({**FULL, "i": i, "y": bool(i % 3)} for i in range(100)))
     chunked = pa.concat_tables([rows.slice(0, 37), rows.slice(37, 1), rows.slice(38)])
-    assert sink.encode(rows) == sink.encode(chunked)
+    assert sink.stage(rows) == sink.stage(chunked)
 
 
 def test_json_of_sliced_rows() -> None:
     rows = table(*({"x": str(i), "_batch_id": i} for i in range(10)))
-    [encoded] = Json("out").encode(rows.slice(3, 2))
+    [encoded] = Json("out").stage(rows.slice(3, 2))
     assert encoded.data == b'{"x":"3","_batch_id":3}\n{"x":"4","_batch_id":4}\n'
 
 
@@ -115,15 +120,15 @@ def test_json_keeps_more_digits_than_a_double() -> None:
         },
         schema=LONG,
     )
-    [encoded] = Json("out").encode(rows)
-    assert same(Json("out").decode([(encoded.data, "")], LONG), rows)
+    [encoded] = Json("out").stage(rows)
+    assert same(decoded(Json("out"), [(encoded.data, "")], LONG), rows)
 
 
 def test_columns_may_have_any_name() -> None:
     schema = to_arrow("_row int, line string, `a b` int, x0 array<int>, `q\"'` struct<`_ _`: int>")
     rows = table({"_row": 1, "line": "x", "a b": 2, "x0": [3], "q\"'": {"_ _": 4}}, schema=schema)
     for sink in (Parquet("out"), Json("out")):
-        assert same(sink.decode([(sink.encode(rows)[0].data, "")], schema), rows)
+        assert same(decoded(sink, [(sink.stage(rows)[0].data, "")], schema), rows)
 
 
 PARTITIONED = to_arrow("country string, n int, at timestamp, v double, _batch_id bigint not null")
@@ -140,7 +145,7 @@ def test_partition_columns_become_folders_as_spark_names_them() -> None:
         schema=PARTITIONED,
     )
     for sink in (Parquet("out", partitionBy=["country", "n", "at"]), Json("out", partitionBy=["country", "n", "at"])):
-        found = sink.encode(rows)
+        found = sink.stage(rows)
         time = "at=2013-01-01 05%3A00%3A00.5/"
         null = "__HIVE_DEFAULT_PARTITION__"
         assert [one.suffix for one in found] == [
@@ -150,14 +155,14 @@ def test_partition_columns_become_folders_as_spark_names_them() -> None:
             f"country=Île %7Bx}}/n=-1/{time}",
         ]
         assert [one.rows for one in found] == [2, 1, 1, 1]
-        back = sink.decode([(one.data, one.suffix) for one in found], PARTITIONED)
+        back = decoded(sink, [(one.data, one.suffix) for one in found], PARTITIONED)
         assert same(back, rows.take([0, 3, 2, 1, 4]))
 
 
 def test_other_readers_read_the_files(tmp_path: Path) -> None:
     rows = table({**FULL, "d": 0.5, "mi": None})
-    (tmp_path / "a.json").write_bytes(Json("out").encode(rows)[0].data)
-    (tmp_path / "a.parquet").write_bytes(Parquet("out").encode(rows)[0].data)
+    (tmp_path / "a.json").write_bytes(Json("out").stage(rows)[0].data)
+    (tmp_path / "a.parquet").write_bytes(Parquet("out").stage(rows)[0].data)
     from_json = duckdb.sql(f"SELECT * FROM read_json('{tmp_path}/a.json')").fetchall()[0]
     assert (from_json[0], from_json[1], str(from_json[5])) == (1, 0.5, "2013-01-01")
     assert pq.read_table(tmp_path / "a.parquet").to_pylist() == rows.to_pylist()
@@ -208,8 +213,8 @@ CELLS = {
 @settings(max_examples=100, deadline=None)
 def test_json_round_trips_and_agrees_with_pythons_json(rows: list[dict[str, Any]]) -> None:
     given_rows = table(*({**row, "_batch_id": 0} for row in rows))
-    [encoded] = Json("out").encode(given_rows)
-    assert same(Json("out").decode([(encoded.data, "")], SCHEMA), given_rows)
+    [encoded] = Json("out").stage(given_rows)
+    assert same(decoded(Json("out"), [(encoded.data, "")], SCHEMA), given_rows)
     for row, line in zip(given_rows.to_pylist(), io.BytesIO(encoded.data), strict=True):
         parsed = json.loads(line)
         assert set(parsed) == {name for name, value in row.items() if value is not None}
@@ -222,7 +227,7 @@ def test_json_round_trips_and_agrees_with_pythons_json(rows: list[dict[str, Any]
 def test_folders_by_floats_are_named_as_java_writes_them() -> None:
     values = [math.nan, math.inf, -math.inf, 1e-7, 1e7, 9999999.0, 12345678.5, 1e300, 0.001, 0.00099, -0.5, 100.0, 0.0]
     rows = pa.table({"x": pa.array(values), "f": pa.array(values, pa.float32()), "n": range(len(values))})
-    files = Parquet("out", partitionBy=["x"]).encode(rows.drop_columns(["f"]))
+    files = Parquet("out", partitionBy=["x"]).stage(rows.drop_columns(["f"]))
     assert sorted(file.suffix for file in files) == sorted(
         f"x={text}/"
         for text in (
@@ -235,7 +240,7 @@ def test_folders_by_floats_are_named_as_java_writes_them() -> None:
 def folders(values: list[float], kind: pa.DataType) -> list[str]:
     """The folders of rows with these values, in their order."""
     rows = [pa.table({"x": pa.array([value], kind), "n": [1]}) for value in values]
-    return [file.suffix for one in rows for file in Parquet("out", partitionBy=["x"]).encode(one)]
+    return [file.suffix for one in rows for file in Parquet("out", partitionBy=["x"]).stage(one)]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +270,7 @@ def test_folders_by_floats_ignore_the_threads_decimal_context() -> None:
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_every_nan_is_in_one_folder(kind: pa.DataType) -> None:
     rows = pa.table({"x": pa.array([math.nan, -math.nan, math.copysign(math.nan, -1)], kind), "n": [1, 2, 3]})
-    (file,) = Parquet("out", partitionBy=["x"]).encode(rows)
+    (file,) = Parquet("out", partitionBy=["x"]).stage(rows)
     assert (file.suffix, file.rows) == ("x=NaN/", 3)
 
 
@@ -273,5 +278,5 @@ def test_every_nan_is_in_one_folder(kind: pa.DataType) -> None:
 def test_nan_and_infinities_are_read_back_beside_long_decimals(special: float) -> None:
     schema = to_arrow("d decimal(38,18), x double, f float")
     rows = pa.table({"d": [Decimal("12345678901234.5")], "x": [special], "f": [special]}, schema=schema)
-    (encoded,) = Json("out").encode(rows)
-    assert repr(Json("out").decode([(encoded.data, encoded.suffix)], schema).to_pylist()) == repr(rows.to_pylist())
+    (encoded,) = Json("out").stage(rows)
+    assert repr(decoded(Json("out"), [(encoded.data, encoded.suffix)], schema).to_pylist()) == repr(rows.to_pylist())

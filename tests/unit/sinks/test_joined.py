@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tidemill.sinks import reader
+from tidemill.sinks.forms import staged, unstaged
 from tidemill.sinks.joined import can_join, joined, only_versions
 
 COLUMNS = pa.schema(
@@ -36,12 +36,12 @@ def rows(version: int, count: int = 3) -> pa.Table:
 
 
 def encoded(extension: str, table: pa.Table) -> bytes:
-    [file] = reader(extension, "a test").encode(table)
+    [file] = staged(table, extension)
     return file.data
 
 
 def decoded(extension: str, data: bytes) -> pa.Table:
-    return reader(extension, "a test").decode([(data, "")], COLUMNS)
+    return unstaged([(data, "")], COLUMNS, extension, "a test")
 
 
 @pytest.mark.parametrize("extension", [".parquet", ".json"])

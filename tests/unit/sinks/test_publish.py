@@ -13,9 +13,9 @@ import pytest
 from tests.servers.s3 import S3Server
 from tidemill.errors import CorruptState
 from tidemill.protocol.records import OutputFile, PublishedFile, digest
-from tidemill.sinks.contract import Identity, Publication
+from tidemill.sinks.contract import Change, Owner, SinkPlace
+from tidemill.sinks.folder import Folder
 from tidemill.sinks.public import parsed, public_name
-from tidemill.sinks.publish import present_files, publish_files, withdraw_files
 from tidemill.store import Store, open_store
 
 
@@ -25,19 +25,32 @@ def output(name: str, suffix: str = "", extension: str = ".parquet") -> OutputFi
 
 
 FILES = [output("output/s/main/0-a.parquet"), output("output/s/main/0-b.json", "country=UK/", ".json")]
-WHOSE = Identity("p", "0123456789abcdef", "s", 7)
+WHOSE = Owner("p", "0123456789abcdef", "s")
 NAMES = [
     "country=UK/p.s-0000000007-00001-01234567-" + FILES[1].checksum[:12] + ".json",
     "p.s-0000000007-00000-01234567-" + FILES[0].checksum[:12] + ".parquet",
 ]
 
 
-def publication(store: Store, files: Sequence[OutputFile] = FILES, whose: Identity = WHOSE) -> Publication:
-    return Publication(whose, list(enumerate(files)), pa.schema([]), store, None)
+class Opened(Folder):
+    """A folder that is open already."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.uri, ".parquet")
+        object.__setattr__(self, "store", store)
+
+    def _store(self, at: SinkPlace) -> Store:
+        del at
+        return self.__dict__["store"]
+
+
+def place(store: Store) -> SinkPlace:
+    return SinkPlace(WHOSE, store, None)
 
 
 def publish(store: Store, folder: Store, files: Sequence[OutputFile] = FILES) -> list[PublishedFile]:
-    return publish_files(folder, publication(store, files))
+    change = Change(7, pa.schema([]), list(enumerate(files)))
+    return Opened(folder).apply(change, place(store)).files
 
 
 def committed(store: Store) -> Store:
@@ -71,14 +84,15 @@ def with_etags(store: Store) -> list[OutputFile]:
 
 
 def test_names_are_made_of_pipeline_sink_version_place_repository_and_content() -> None:
-    name = public_name(WHOSE, 1, FILES[1])
+    name = public_name(WHOSE, 7, 1, FILES[1])
     assert name == NAMES[0]
-    changes = [{"pipeline": "q"}, {"uuid": "fedcba9876543210"}, {"sink": "t"}, {"version": 8}]
-    others = [public_name(dataclasses.replace(WHOSE, **change), 1, FILES[1]) for change in changes]
-    others += [public_name(WHOSE, 2, FILES[1]), public_name(WHOSE, 1, dataclasses.replace(FILES[1], checksum="0" * 32))]
+    changes = [{"pipeline": "q"}, {"uuid": "fedcba9876543210"}, {"sink": "t"}]
+    others = [public_name(dataclasses.replace(WHOSE, **change), 7, 1, FILES[1]) for change in changes]
+    others += [public_name(WHOSE, 8, 1, FILES[1]), public_name(WHOSE, 7, 2, FILES[1])]
+    others += [public_name(WHOSE, 7, 1, dataclasses.replace(FILES[1], checksum="0" * 32))]
     assert len({name, *others}) == 7
-    one, two = Identity("a-b", "0" * 32, "c", 7), Identity("a", "0" * 32, "b-c", 7)
-    assert public_name(one, 0, FILES[0]) != public_name(two, 0, FILES[0])
+    one, two = Owner("a-b", "0" * 32, "c"), Owner("a", "0" * 32, "b-c")
+    assert public_name(one, 7, 0, FILES[0]) != public_name(two, 7, 0, FILES[0])
 
 
 def test_names_are_recognised() -> None:
@@ -96,7 +110,7 @@ def test_names_are_recognised() -> None:
 
 def test_the_version_of_a_sink_with_digits_in_its_name_is_not_mistaken() -> None:
     tricky = dataclasses.replace(WHOSE, sink="s-0000000007-00000")
-    found = parsed(public_name(tricky, 0, FILES[0]))
+    found = parsed(public_name(tricky, 7, 0, FILES[0]))
     assert found is not None
     assert (found.sink, found.is_of(WHOSE)) == (tricky.sink, False)
 
@@ -178,13 +192,13 @@ def test_a_version_that_another_history_published_is_refused(stores: tuple[Store
 
 def test_files_of_other_sinks_versions_and_repositories_do_not_matter(stores: tuple[Store, Store]) -> None:
     store, folder = stores
-    changes = [{"sink": "t"}, {"version": 8}, {"uuid": "f" * 16}, {"pipeline": "q"}]
-    others = [public_name(dataclasses.replace(WHOSE, **change), 0, FILES[0]) for change in changes]
+    changes = [{"sink": "t"}, {}, {"uuid": "f" * 16}, {"pipeline": "q"}]
+    others = [public_name(dataclasses.replace(WHOSE, **change), 7 if change else 8, 0, FILES[0]) for change in changes]
     for name in others:
         folder.put(name, b"other")
     publish(store, folder)
     assert names(folder) == sorted([*NAMES, *others])
-    found = [(one.name, one.version, one.is_ours) for one in present_files(folder, WHOSE)]
+    found = [(one.name, one.version, one.is_ours) for one in Opened(folder).seen(place(store))]
     ours = [(NAMES[0], 7, True), (NAMES[1], 7, True), (others[1], 8, True)]
     assert sorted(found) == sorted([*ours, (others[2], 7, False)])
 
@@ -204,10 +218,10 @@ def test_withdrawing_deletes_only_files_of_this_sink(tmp_path: Path) -> None:
     store, folder = committed(open_store(str(tmp_path / "root"))), open_store(str(tmp_path / "out"))
     publish(store, folder)
     folder.put("data.parquet", b"")
-    for name in ("data.parquet", public_name(dataclasses.replace(WHOSE, sink="t"), 0, FILES[0])):
+    for name in ("data.parquet", public_name(dataclasses.replace(WHOSE, sink="t"), 7, 0, FILES[0])):
         with pytest.raises(CorruptState, match="this is not the name of a file of sink `s`"):
-            withdraw_files(folder, WHOSE, [NAMES[0], name])
+            Opened(folder).remove(place(store), [NAMES[0], name])
     assert names(folder) == sorted([*NAMES, "data.parquet"])
     for _ in range(2):
-        withdraw_files(folder, WHOSE, NAMES)
+        Opened(folder).remove(place(store), NAMES)
         assert names(folder) == ["data.parquet"]

@@ -1,0 +1,52 @@
+"""What a sink may be able to do besides its protocol, asked for by name. A sink without such a member cannot do it.
+
+INVARIANT: no caller asks for the class of a sink.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ..errors import InvalidInput
+from .contract import Options, Sink
+from .folder import Folder
+
+
+def folder_of(sink: Sink | None) -> Folder | None:
+    """Return the folder of plain files that is the place of a sink, by its `folder`. None: it has another place."""
+    return cast("Folder | None", getattr(sink, "folder", None))
+
+
+def is_called(sink: Sink) -> bool:
+    """Whether a sink is a function that is called for every batch, because it has no place."""
+    return not sink.path
+
+
+def moved(sink: Sink, path: str) -> Sink:
+    """Return the same sink at another place, by its `at(path)`. One without a place is returned as it is.
+
+    `InvalidInput` if it cannot be at another place.
+    """
+    if is_called(sink):
+        return sink
+    if not hasattr(sink, "at"):
+        raise InvalidInput(
+            f"the sink {sink!r} cannot write to another place such as `{path}`",
+            hint="leave out publish_to; a promotion then publishes what the branch made",
+        )
+    return cast("Sink", sink.at(path))
+
+
+def check_place(sink: Sink, options: Options) -> None:
+    """Raise `InvalidInput` if the path of a sink is no valid place for it, by its `check_place(options)`.
+
+    Touches nothing.
+    """
+    if hasattr(sink, "check_place"):
+        sink.check_place(options)
+
+
+def refuse_withdrawal(sink: Sink) -> None:
+    """Raise `InvalidInput` if what was made visible cannot be withdrawn, by the sink's `refuse_withdrawal()`."""
+    if hasattr(sink, "refuse_withdrawal"):
+        sink.refuse_withdrawal()

@@ -1,0 +1,75 @@
+"""The forms in which the rows of sinks are stored in the repository, by extension: to files and back, exactly.
+
+Committed files are read back without the code of their sink. INVARIANT: the same rows give the same bytes, and
+`unstaged` returns exactly the rows that `staged` was given. A new form has an entry in `_FORMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import CorruptState
+from ..schema import conform, empty_table
+from . import json_text
+from .contract import Staged
+from .dictionaries import columns_with_dictionary
+from .partitions import folder_values, parts, with_folders
+
+PARQUET, JSON = ".parquet", ".json"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How rows become the bytes of a file, and bytes the rows of a schema."""
+
+    write: Callable[[pa.Table], bytes]
+    read: Callable[[bytes, pa.Schema], pa.Table]
+
+
+def staged(rows: pa.Table, extension: str = PARQUET, partition_by: Sequence[str] = ()) -> list[Staged]:
+    """Return one file, or one for each combination of partition values, ordered by folder."""
+    write = _FORMS[extension].write
+    return [Staged(suffix, extension, write(part), part.num_rows) for suffix, part in parts(rows, partition_by)]
+
+
+def unstaged(files: Sequence[tuple[bytes, str]], schema: pa.Schema, extension: str, name: str) -> pa.Table:
+    """Return the rows of files, given as (content, folder), in order; folder names give the partition columns.
+
+    `name` is that of the first file, for errors. `CorruptState` for an unknown extension.
+    """
+    if extension not in _FORMS:
+        raise CorruptState(
+            f"read `{name}`: unknown file extension `{extension}`, expected one of {', '.join(_FORMS)}",
+            hint="upgrade Tidemill: a newer version may have written it",
+        )
+    tables = [empty_table(schema)]
+    for data, suffix in files:
+        folders = folder_values(suffix)
+        in_file = pa.schema([field for field in schema if field.name not in folders])
+        tables.append(with_folders(_FORMS[extension].read(data, in_file), suffix, schema))
+    return pa.concat_tables(tables)
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    """Return the rows as Parquet. Chunks are combined first, so that their borders do not change the file."""
+    sink, whole = pa.BufferOutputStream(), rows.combine_chunks()
+    pq.write_table(whole, sink, compression="zstd", use_dictionary=columns_with_dictionary(whole))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _from_parquet(data: bytes, schema: pa.Schema) -> pa.Table:
+    # One thread, because Arrow's threads release `data` after the result is returned. If a thread does that while the
+    # interpreter shuts down, the whole process aborts (std::terminate).
+    try:
+        found = pq.ParquetFile(pa.BufferReader(data)).read(columns=schema.names, use_threads=False)
+    except pa.ArrowException as error:
+        raise CorruptState(f"read an output file that a commit names: not Parquet: {error}") from error
+    return conform(found, schema, "read an output file")
+
+
+_FORMS = {PARQUET: _Form(_parquet, _from_parquet), JSON: _Form(json_text.encode, json_text.decode)}

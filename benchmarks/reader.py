@@ -172,7 +172,7 @@ def batches_of(path: Path) -> Iterator[pa.RecordBatch]:
         source = Files(str(path), format="csv", schema=SCHEMA, header=True)
     else:
         source = Files(str(path), format=kind, schema=SCHEMA)
-    for split in source.splits(source.discover("source")):
+    for split in source.splits(source.look("source")):
         for block in source.read(split, BLOCK_ROWS, ReadContext()):
             yield block.rows
 

@@ -104,7 +104,7 @@ def test_blocks_of_large_rows_are_cut_by_their_bytes_and_always_alike(
     monkeypatch.setattr("tidemill.sources.files.BLOCK_BYTES", 300_000)
     texts = large_rows(tmp_path / "in", kind, 200, 10_000)
     source = tm.Files(str(tmp_path / "in"), format=kind, schema="k string, text string", mode=mode)
-    (split,) = source.splits(source.discover("source"))
+    (split,) = source.splits(source.look("source"))
     read = [list(source.read(split, 1000, ReadContext())) for _ in range(2)]
     for blocks in read:
         assert [block.number for block in blocks] == list(range(len(blocks)))

@@ -148,7 +148,7 @@ def test_one_core_one_task_and_the_last_batch_read_nothing_ahead(
 
 def split_of(folder: Path, name: str) -> tuple[Files, Split]:
     source = Files(folder, format="csv", schema=SCHEMA)
-    files = {file.path: file for file in source.discover("rows")}
+    files = {file.path: file for file in source.look("rows")}
     (split,) = source.splits([files[name]])
     return source, split
 
@@ -213,7 +213,7 @@ def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) ->
     p = counting(tmp_path / "in", maxFilesPerTrigger=12)
     job = tm.open(p, root=str(tmp_path / "root")).context.job
     ((name, source),) = job.sources.items()
-    splits = source.splits(source.discover(name))
+    splits = source.splits(source.look(name))
 
     def begun(sizes: list[int]) -> int:
         made = [Split(one.source, one.path, one.etag, size, 0) for one, size in zip(splits, sizes, strict=False)]
@@ -256,7 +256,7 @@ def test_of_files_with_many_rows_the_rest_is_read_by_the_batch(tmp_path: Path, t
     for number in range(3):
         (tmp_path / "in" / f"{number}.csv").write_text("k,1\n" * 9 + "k,much\n" + "k,2\n" * 990)
     source = Files(tmp_path / "in", format="csv", schema=SCHEMA, mode="PERMISSIVE")
-    splits = source.splits(source.discover("rows"))
+    splits = source.splits(source.look("rows"))
     begun = source.read_ahead(splits, 100, ReadContext(), 5_000)
     found = [rows_with(source, split, one, 100) for split, one in zip(splits, begun, strict=True)]
     assert (found, taken) == ([999] * 3, ["0.csv"]), "the memory is for all of them"
@@ -294,7 +294,7 @@ def test_one_thread_reads_all_files(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / "in" / f"{number}.csv").write_text("k,1\n" * 200_000)
     source = Files(tmp_path / "in", format="csv", schema=SCHEMA)
-    splits = source.splits(source.discover("rows"))
+    splits = source.splits(source.look("rows"))
     begun = source.read_ahead(splits, 1000, ReadContext(), 2**30)
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     assert len(begun) == 8

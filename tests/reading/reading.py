@@ -41,7 +41,7 @@ def read_parquet(folder: Path, name: str, split_bytes: int = 1 << 30) -> Any:
     source = Files(folder, schema=schema, missingColumns="null", pathGlobFilter="*.parquet")
     rows: list[list[Any]] = []
     try:
-        for split in source.splits(source.discover("source"), split_bytes=split_bytes):
+        for split in source.splits(source.look("source"), split_bytes=split_bytes):
             for block in source.read(split, 1000, ReadContext(time_zone=ZONE)):
                 columns = [exact(block.rows.column(name)) for name in block.rows.schema.names if name != ROW]
                 rows += [[column[row] for column in columns] for row in range(block.rows.num_rows)]
@@ -55,7 +55,7 @@ def read_text(folder: Path, data: bytes, format: str, schema: str, options: dict
     path = folder / f"a.{format}"
     path.write_bytes(data)
     source = Files(folder, format=format, schema=schema, mode="PERMISSIVE", pathGlobFilter=path.name, **options)
-    (split,) = source.splits(source.discover("source"))
+    (split,) = source.splits(source.look("source"))
     found: list[tuple[int, Any]] = []
     for block in source.read(split, 1000, ReadContext(time_zone=ZONE)):
         columns = [cells(block.rows.column(name)) for name in block.rows.schema.names if name != ROW]

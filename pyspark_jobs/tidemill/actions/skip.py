@@ -111,11 +111,12 @@ class Skip(Action):
 
 def _refuse_known(context: Context, seen: Seen, file: SourceFile) -> int | None:
     """Return the version that read earlier content of a file. `InvalidInput` if it read or skipped the present one."""
+    from ..sources import asked
     from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up
 
     known = look_up(context.ledger(seen.origin.head).map, [file])[0]
     options = dict(context.storage_options.get("source") or {})
-    fingerprint = partial(context.job.sources[file.source].fingerprint, storage_options=options)
+    fingerprint = partial(asked.fingerprint, context.job.sources[file.source], options=options)
     if known is None or not is_same(file, known, fingerprint):
         return known.version if known is not None and known.how == READ else None
     if known.how == QUARANTINED:

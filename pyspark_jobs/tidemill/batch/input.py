@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ..pipeline import flow
 from ..pipeline.job import Job, Output, Placed
 from ..protocol.records import Requeued, Split
+from ..sources import asked
 from ..sources.contract import ROW, Block, ReadContext, SmallFiles
 from ..sources.requeued import read_requeued
 
@@ -81,7 +82,7 @@ class Splits:
             context = self._contexts[name]
             if len(group) > 1:
                 source = self._batch.job.sources[name]
-                context = replace(context, early=source.read_early_together(splits, context))
+                context = replace(context, early=asked.read_early_together(source, splits, context))
             yield from self._several(group, context) if len(group) > 1 else self._each(group, context)
 
     def alone(self, number: int) -> Alone:
@@ -100,9 +101,8 @@ class Splits:
                 yield from self._each(run, context)
                 continue
             at = 0
-            read = job.sources[name].read_small(
-                [splits[number] for number in run], self._batch.plan.block_rows, context
-            )
+            small = [splits[number] for number in run]
+            read = asked.read_small(job.sources[name], small, self._batch.plan.block_rows, context)
             for files in read:
                 count = 1 if files is None else len(files.counts)
                 numbers = run[at : at + count]

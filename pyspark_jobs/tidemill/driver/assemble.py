@@ -75,6 +75,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
             name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },
         "sources": folders_read(context, head),
+        "positions": {**({} if head is None else head.positions), **plan.positions},
         "code": this_code(context),
         "next_deadline": _deadlines(receipts),
         "published_through": executed.publishing.through,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import TidemillError
 from ..protocol.records import Commit
+from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from . import plan as planning
 from .context import Context
@@ -77,8 +78,13 @@ class Backlog:
 
 
 def listing_if_possible(context: Context) -> planning.Listing | None:
-    """List the sources, or return None on an error; the same error is raised when the listing is needed."""
+    """List the sources, or return None on an error; the same error is raised when the listing is needed.
+
+    Also None if a source must be looked at after a position, which only the head says.
+    """
+    if any(map(is_positioned, context.job.sources.values())):
+        return None
     try:
-        return planning.listing(context)
+        return planning.listing(context, None)
     except TidemillError:
         return None

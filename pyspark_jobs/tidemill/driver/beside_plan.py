@@ -14,6 +14,7 @@ from typing import Any
 
 from ..batch.work import Engine
 from ..protocol.records import Commit, Plan
+from ..sources.asked import read_early
 from ..sources.contract import Early, EarlyFiles
 from ..store import side_by_side
 from .auto import planned_bytes
@@ -56,4 +57,4 @@ def _early_reads(context: Context, plan: Plan, engine: Engine) -> dict[tuple[str
     if len(plan.splits) > store.requests_at_once or planned_bytes(plan) > most:
         return {}
     sources = context.job.sources
-    return {(one.source, one.path): partial(sources[one.source].read_early, one, options) for one in plan.splits}
+    return {(one.source, one.path): partial(read_early, sources[one.source], one, options) for one in plan.splits}

@@ -21,6 +21,7 @@ from ..errors import InternalError, InvalidInput, TidemillError
 from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt, Segment
 from ..protocol.time import before_batch
+from ..sources.asked import intake_of
 from ..sources.contract import ABANDON_PLAN, BeingRead, EarlyFiles
 from ..store import run_both
 from .assemble import Executed, Publishing, active_ms, assemble
@@ -95,7 +96,7 @@ def _read_early(batch: Batch) -> dict[str, str] | None:
 
     Also None if a file may turn out to be one that goes to quarantine as a whole, because the ledger says so.
     """
-    if any(batch.job.sources[split.source].intake.bad_files == "quarantine" for split in batch.plan.splits):
+    if any(intake_of(batch.job.sources[split.source]).bad_files == "quarantine" for split in batch.plan.splits):
         return None
     found = [batch.early.get((split.source, split.path)) for split in batch.plan.splits]
     known = [one for one in found if one is not None]

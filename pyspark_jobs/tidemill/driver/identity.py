@@ -15,6 +15,7 @@ from ..counts import count_of
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Commit, Plan
 from ..protocol.refs import Refs
+from ..sources.asked import intake_of, is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import paths_of
 from .context import Context
@@ -70,8 +71,15 @@ def check_folders(
     for name, before in folders(context, head).items():
         source = context.job.sources.get(name)
         now = None if source is None else source.place
-        if now is None or before is None or now == before or not fresh[name]:
+        if source is None or now is None or before is None or now == before or not fresh[name]:
             continue
+        if is_positioned(source) and head is not None and name in head.positions:
+            raise InvalidInput(
+                f"source `{name}` was read from `{before}` up to position `{head.positions[name]}`, this code declares "
+                f"`{now}`, to which that position need not belong",
+                hint=f"restore the place; or, if the same data is there, run `tidemill adopt --source {name}`; or give "
+                "the source another name, which reads it from the beginning",
+            )
         places = [before, *_former(head, name)]
         read = {uri for path in paths_of(ledger, name) for place in places for uri in _uris(place, path)}
         twice = [file for file in fresh[name] if not read.isdisjoint(_uris(now, file.path))]
@@ -83,11 +91,25 @@ def check_folders(
             )
 
 
+def check_positions(context: Context, head: Commit | None) -> None:
+    """Raise `InvalidInput` if a source whose position commits remember was renamed, and would be read again."""
+    known = {} if head is None else head.positions
+    lost = {uri: name for name, uri in folders(context, head).items() if name in known and uri is not None}
+    for name, source in context.job.sources.items():
+        before = lost.get(source.place or "")
+        if is_positioned(source) and name not in known and before is not None and before not in context.job.sources:
+            raise InvalidInput(
+                f"source `{name}` would read `{source.place}` again from the beginning: it was read as `{before}`; you "
+                "renamed the source",
+                hint=f"restore the name: p.read(…, name={before!r})",
+            )
+
+
 def check_latest(context: Context, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]]) -> None:
     """Raise `InvalidInput` for a source with `start="latest"` that was added after `init`, which lists such sources."""
     known = {**context.initialised().sources, **folders(context, head)}
     for name, source in context.job.sources.items():
-        if source.intake.start == "latest" and source.place is not None and name not in known and fresh[name]:
+        if intake_of(source).start == "latest" and source.place is not None and name not in known and fresh[name]:
             raise InvalidInput(
                 f'source `{name}` has start="latest", but was added after `init`, so nothing says which of '
                 f"{count_of(len(fresh[name]), 'file')}, for example `{fresh[name][0].path}`, were there then",
@@ -109,8 +131,8 @@ def folders_read(context: Context, head: Commit | None) -> dict[str, dict[str, A
     for name, source in context.job.sources.items():
         known = [*_former(head, name), before.get(name), *_recorded(head, name)]
         former = [place for place in dict.fromkeys(known) if place is not None and place != source.place]
-        chosen = source.intake.selection.recorded()
-        found[name] = {"uri": source.place}
+        chosen = intake_of(source).selection.recorded()
+        found[name] = {"uri": source.place} | ({"by_position": True} if is_positioned(source) else {})
         found[name] |= ({"former": former} if former else {}) | ({"files": chosen} if chosen else {})
     return found
 

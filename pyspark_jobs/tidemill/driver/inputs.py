@@ -13,6 +13,7 @@ from typing import Literal
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Plan, Split
+from ..sources import asked
 from ..sources.contract import SourceFile
 from ..spelling import unknown
 from .context import Context
@@ -78,7 +79,8 @@ class Inputs:
             elif at in self.there and at not in seen:
                 options = dict(self.context.storage_options.get("source") or {})
                 settings = self.context.settings
-                found += self.context.job.sources[split.source].splits([self.there[at]], options, settings.split_bytes)
+                source_now = self.context.job.sources[split.source]
+                found += asked.splits(source_now, [self.there[at]], options, settings.split_bytes)
             seen.add(at)
         return found
 
@@ -97,6 +99,8 @@ class Inputs:
 
     def _present(self, split: Split, source: Context, read: Commit | None) -> SourceFile | str:
         """Return the file of a split, if it has the bytes that the plan read, or else what became of it."""
+        if asked.is_positioned(self.context.job.sources[split.source]):
+            return asked.as_planned(split)  # `read` finds out if it is there no more
         now = self.there.get((split.source, split.path))
         if now is None:
             return "is gone"

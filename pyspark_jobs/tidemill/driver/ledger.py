@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from .. import _native, names
 from ..batch.batch import Batch
 from ..protocol.records import HASH_END, Commit, Segment, SkippedFile, Split
+from ..sources.asked import fingerprint, intake_of
 from ..sources.contract import SourceFile
 from ..sources.ledger import (
     LEDGER_SCHEMA,
@@ -62,8 +63,8 @@ def store_earlier(context: Context, stem: str) -> list[Segment]:
     empty = open_map(context.store, context.cache, LEDGER_SCHEMA, [], 0, HASH_END)
     after = empty.map.copy()
     for name, source in context.job.sources.items():
-        if source.intake.start == "latest":
-            record_earlier(after, source.discover(name, options))
+        if intake_of(source).start == "latest":
+            record_earlier(after, source.look(name, None, options))
     return _persist(context, empty, after, -1, stem)
 
 
@@ -87,8 +88,8 @@ def store_skipped(
     options = dict(context.storage_options.get("source") or {})
     time_ms = 0 if head is None else head.batch_time_ms
     for file in files:
-        fingerprint = context.job.sources[file.source].fingerprint(file, options)
-        record_skipped(after, file, fingerprint, version, time_ms)
+        known_bytes = fingerprint(context.job.sources[file.source], file, options)
+        record_skipped(after, file, known_bytes, version, time_ms)
     segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_SKIP))
     return Stored(segments, rows_before(context, head) + after.live_change())
 

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .. import _native
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import InvalidInput
@@ -22,6 +21,7 @@ from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
 from ..protocol.time import after_batch, before_batch
+from ..sources import asked
 from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, compare
 from ..store import side_by_side
@@ -29,7 +29,7 @@ from ..units import time_ms
 from .assemble import active_ms
 from .bounds import check_batch_time
 from .context import Context
-from .identity import check_folders, check_latest
+from .identity import check_folders, check_latest, check_positions
 
 LOG = logging.getLogger("tidemill")
 
@@ -40,6 +40,8 @@ class Waiting:
 
     listed_ms: int
     files: Mapping[str, list[SourceFile]] = field(default_factory=dict)
+    since: Mapping[str, str] = field(default_factory=dict)
+    """The positions after which the files of sources come that no ledger remembers."""
     requeued: Sequence[Split] = ()
     """Requeued rows, which are read before any file."""
 
@@ -57,19 +59,28 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of all sources, by source, and the time just before they were listed."""
+    """The files of all sources, by source, and the time just before they were listed.
+
+    `since` are the positions after which sources were looked at.
+    """
 
     listed_ms: int
     files: Mapping[str, list[SourceFile]]
+    since: Mapping[str, str]
 
 
-def listing(context: Context) -> Listing:
-    """List the files of all sources."""
-    listed_ms = now_ms()
+def listing(context: Context, head: Commit | None) -> Listing:
+    """List the files of all sources, or what comes after their positions at `head`."""
+    listed_ms, since = now_ms(), positions(head)
     options = dict(context.storage_options.get("source") or {})
     sources = context.job.sources
-    calls = [functools.partial(source.discover, name, options) for name, source in sources.items()]
-    return Listing(listed_ms, dict(zip(sources, side_by_side(context.store, calls), strict=True)))
+    calls = [functools.partial(source.look, name, since.get(name), options) for name, source in sources.items()]
+    return Listing(listed_ms, dict(zip(sources, side_by_side(context.store, calls), strict=True)), since)
+
+
+def positions(head: Commit | None) -> Mapping[str, str]:
+    """Return how far sources were read that no ledger remembers."""
+    return {} if head is None else head.positions
 
 
 def waiting(context: Context, head: Commit | None, listed_before: Listing | None = None) -> Waiting:
@@ -77,24 +88,29 @@ def waiting(context: Context, head: Commit | None, listed_before: Listing | None
 
     INVARIANT: no version after `head` was read when they were listed.
     """
-    found_now = listed_before or listing(context)
-    listed_ms, listed = found_now.listed_ms, found_now.files
+    found_now = listed_before or listing(context, head)
+    listed = found_now.files
     ledger = context.ledger(head).map
-    found = _unread(context, listed, ledger)
+    found = _unread(context, found_now, head)
+    if found is None:  # another branch of the history was listed
+        return waiting(context, head)
     check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
+    check_positions(context, head)
     check_folders(context, head, found, ledger)
     check_latest(context, head, found)
-    return Waiting(listed_ms, found, _requeued(context, head))
+    return Waiting(found_now.listed_ms, found, found_now.since, _requeued(context, head))
 
 
 def still_waiting(context: Context, head: Commit | None, seen: Waiting) -> Waiting:
-    """Return the files of an earlier listing that are still unread at `head`. Nothing is listed.
+    """Return the files of an earlier listing that are still unread at `head`. Nothing is listed, if it need not be.
 
     One listing serves many batches, so that its cost does not grow with their number; see `backlog`. The time of the
     listing stays, because nothing that arrived later may be passed.
     """
-    found = _unread(context, seen.files, context.ledger(head).map)
-    return Waiting(seen.listed_ms, found, _requeued(context, head))
+    found = _unread(context, Listing(seen.listed_ms, seen.files, seen.since), head)
+    if found is None:  # a rewind went back to before the listing
+        return waiting(context, head)
+    return Waiting(seen.listed_ms, found, {**seen.since, **positions(head)}, _requeued(context, head))
 
 
 def _requeued(context: Context, head: Commit | None) -> list[Split]:
@@ -121,17 +137,23 @@ def _warn_of_lost(context: Context, requeued: Sequence[Split]) -> None:
                 )  # fmt: skip
 
 
-def _unread(
-    context: Context, listed: Mapping[str, Sequence[SourceFile]], ledger: _native.StateMap
-) -> dict[str, list[SourceFile]]:
+def _unread(context: Context, listed: Listing, head: Commit | None) -> dict[str, list[SourceFile]] | None:
+    """Return the listed files that are unread at `head`, by source. None: the positions of `head` were not listed."""
     options = dict(context.storage_options.get("source") or {})
     found = {}
     context.fingerprints.begin()
-    for name, files in listed.items():
+    for name, files in listed.files.items():
         source = context.job.sources[name]
-        compute = functools.partial(source.fingerprint, storage_options=options)
+        if asked.is_positioned(source):
+            left = asked.after(files, listed.since.get(name), positions(head).get(name))
+            if left is None:
+                return None
+            found[name] = list(left)
+            continue
+        compute = functools.partial(asked.fingerprint, source, options=options)
         fingerprint = functools.partial(context.fingerprints.fingerprint, compute=compute)
-        compared = compare(files, ledger, source.intake.overwritten, fingerprint)
+        ledger = context.ledger(head).map
+        compared = compare(files, ledger, asked.intake_of(source).overwritten, fingerprint)
         found[name] = compared.fresh
         context.touched.update({(file.source, file.path): file for file in compared.touched})
     return found
@@ -152,16 +174,20 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int 
     options = dict(context.storage_options.get("source") or {})
     chosen: list[SourceFile] = []
     splits: list[Split] = []
+    reached: dict[str, str] = {}
     for name, files in seen.files.items():
         source = context.job.sources[name]
-        picked = decide.choose(files, source.intake.max_files, source.intake.max_bytes)
+        intake = asked.intake_of(source)
+        picked = decide.choose(files, intake.max_files, intake.max_bytes)
         chosen.extend(picked)
-        splits.extend(source.splits(picked, options, context.settings.split_bytes))
+        splits.extend(asked.splits(source, picked, options, context.settings.split_bytes))
+        if picked and asked.is_positioned(source):
+            reached[name] = picked[-1].position
     if not chosen:
         return None
     chosen_files = set(chosen)
     left = [file for file in seen.all if file not in chosen_files]
-    draft = _draft(context, head, seen, splits, left)
+    draft = dataclasses.replace(_draft(context, head, seen, splits, left), positions=reached)
     return _timed(context, draft, max(file.modified_ms for file in chosen), given, head)
 
 

@@ -14,6 +14,7 @@ from ..batch.input import SMALL_BYTES, columns_read
 from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.records import Plan, Split
+from ..sources import asked
 from ..sources.contract import BeingRead, SourceFile
 from .context import Context
 
@@ -34,9 +35,10 @@ def upcoming(context: Context, waiting: Mapping[str, Sequence[SourceFile]], plan
     for name, files in waiting.items():
         source = context.job.sources[name]
         left = itertools.islice((one for one in files if (name, one.path) not in planned), MOST_FILES + 1)
-        picked = decide.choose(list(left), source.intake.max_files, source.intake.max_bytes)
-        if picked and hasattr(source, "read_ahead") and all(one.size <= MOST_BYTES for one in picked):
-            return source.splits(picked, options, max(MOST_BYTES, context.settings.split_bytes))
+        intake = asked.intake_of(source)
+        picked = decide.choose(list(left), intake.max_files, intake.max_bytes)
+        if picked and asked.reads_ahead(source) is not None and all(one.size <= MOST_BYTES for one in picked):
+            return asked.splits(source, picked, options, max(MOST_BYTES, context.settings.split_bytes))
     return []
 
 
@@ -55,8 +57,10 @@ def begin_reading(
         if is_part or is_together or size > MOST_BYTES or split.source != splits[0].source:
             break
         chosen.append(split)
-    begin = getattr(job.sources[chosen[0].source], "read_ahead", None) if chosen else None
-    if begin is None:
+    source = asked.reads_ahead(job.sources[chosen[0].source]) if chosen else None
+    if source is None:
         return {}
     context = columns_read(job, chosen[0].source, reading_of(job, storage_options))
-    return {(one.split.source, one.split.path): one for one in begin(chosen, block_rows, context, KEPT_BYTES)}
+    return {
+        (one.split.source, one.split.path): one for one in source.read_ahead(chosen, block_rows, context, KEPT_BYTES)
+    }

@@ -17,7 +17,7 @@ from ..batch.work import Engine
 from ..errors import InvalidInput
 from ..installed import UNKNOWN
 from ..protocol.records import Plan
-from ..sources.files import Files
+from ..sources.asked import folder_of
 from ..store import folder_uri
 from .context import Context
 from .imports import imported
@@ -114,7 +114,7 @@ def _files(context: Context, plan: Plan) -> list[Reachable]:
     found: dict[str, Reachable] = {}
     for split in plan.splits:
         source = context.job.sources.get(split.source)
-        if split.requeued is None and isinstance(source, Files):
+        if split.requeued is None and source is not None and source.place is not None and folder_of(source) is not None:
             uri, file = source.place, split.path
             if os.path.isfile(uri.removeprefix("file://")):  # the source is this file
                 uri, _, file = uri.rpartition("/")

@@ -28,6 +28,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from ..sources.asked import parsing_of
 from .job import Action, Job
 
 _DEPTH = 8
@@ -100,7 +101,7 @@ def _said_of(job: Job, action: Action) -> Any:
     """Return what an action does, as a plain value. Numbers are left out, because they depend on other actions."""
     if action.source is not None:
         source = job.sources[action.source]
-        return ["source", action.source, job.time_zone, _plain(source.schema), _plain(source.parsing)]
+        return ["source", action.source, job.time_zone, _plain(source.schema), _plain(parsing_of(source))]
     if action.step is not None:
         return ["step", _plain(action.step)]
     if action.watermark is not None:

@@ -22,7 +22,7 @@ from ..sinks.asked import folder_of
 from ..sinks.contract import Owner
 from ..sinks.partitions import escaped
 from ..sinks.public import public_name
-from ..sources.files import Files
+from ..sources import asked as sources
 from ..sources.listing import is_data
 from ..store import folder_uri
 from .graph import Graph
@@ -74,16 +74,17 @@ def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
     """Raise `InvalidInput` for a source that would read the files of the repository, or that is inside of it."""
     repository = _repository(pipeline, root, storage_options)
     for name, source in pipeline.sources.items():
-        if not isinstance(source, Files):
+        read_from = sources.folder_of(source)
+        if read_from is None:
             continue
-        read = _place(source.path, storage_options.get("source"))
+        read = _place(read_from.path, storage_options.get("source"))
         below = _below(repository, read)
         reads = below is not None and any(
-            is_data(f"{below}{file}", source.recursiveFileLookup, source.pathGlobFilter) for file in _OURS
+            is_data(f"{below}{file}", read_from.selection.recursive, read_from.selection.pattern) for file in _OURS
         )
         if reads or _below(read, repository) is not None:
             raise InvalidInput(
-                f"source `{name}` reads `{source.path}`, which {'contains' if reads else 'is inside of'} the "
+                f"source `{name}` reads `{read_from.path}`, which {'contains' if reads else 'is inside of'} the "
                 f"repository {repository[0]}",
                 hint="give the root a folder of its own",
             )
@@ -113,12 +114,13 @@ def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptio
         return
     written = _place(write.sink.path, storage_options.get("sink"))
     for name, source in pipeline.sources.items():
-        if not isinstance(source, Files):
+        read_from = sources.folder_of(source)
+        if read_from is None:
             continue
-        read = _place(source.path, storage_options.get("source"))
+        read = _place(read_from.path, storage_options.get("source"))
         inner = _inner(written, read, folder.partition_columns or ())
         where = inner + _file_name(pipeline, write, folder.extension) if inner is not None else None
-        if where is not None and is_data(where, source.recursiveFileLookup, source.pathGlobFilter):
+        if where is not None and is_data(where, read_from.selection.recursive, read_from.selection.pattern):
             relation = "" if written == read else "below " if _below(written, read) else "above "
             raise InvalidInput(
                 f"sink `{write.name}` writes to `{write.sink.path}`, {relation}the folder that source `{name}` reads",

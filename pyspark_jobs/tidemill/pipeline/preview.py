@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..operators.contract import close_on_error
 from ..protocol.records import HASH_END
 from ..schema import one_batch
+from ..sources import asked
 from ..sources.contract import ReadContext, SourceFile
 from . import flow
 from .graph import Graph
@@ -54,7 +55,7 @@ class _SourceRows:
     def __init__(self, pipeline: Graph, node: Read, count: int, options: Mapping[str, Any]) -> None:
         self.schema, self.newest_ms = node.schema, 0
         source = pipeline.sources[node.source]
-        files = source.discover(node.source, options)
+        files = source.look(node.source, None, options)
         if not files:
             raise InvalidInput(f"preview: the source `{node.source}` has no files: {source!r}")
         context = ReadContext(options, pipeline.timeZone, metadata=True)
@@ -71,7 +72,7 @@ class _SourceRows:
     ) -> Iterator[pa.RecordBatch]:
         for file in files:
             self.newest_ms = max(self.newest_ms, file.modified_ms)
-            for split in source.splits([file], context.storage_options):
+            for split in asked.splits(source, [file], context.storage_options):
                 for block in source.read(split, count, context):
                     yield block.rows
 

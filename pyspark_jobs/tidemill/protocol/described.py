@@ -73,11 +73,15 @@ class DescribedFiles:
 
 @dataclass(frozen=True)
 class DescribedSource:
-    """A source. `uri` is its folder, or None if it has none. `former` are folders that it had before."""
+    """A source. `uri` is its folder, or None if it has none. `former` are folders that it had before.
+
+    `by_position`: commits remember how far it was read; no ledger knows its files.
+    """
 
     uri: str | None
     former: list[str] = field(default_factory=list)
     files: DescribedFiles = field(default_factory=DescribedFiles)
+    by_position: bool = False
 
 
 @functools.cache

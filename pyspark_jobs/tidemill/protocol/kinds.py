@@ -60,6 +60,7 @@ class Changes(TypedDict, total=False):
     schemas: dict[str, dict[str, Any]]
     sinks: dict[str, dict[str, Any]]
     sources: dict[str, dict[str, Any]]
+    positions: dict[str, str]
     next_deadline: dict[str, EventMs]
     withdraws: dict[str, list[VersionOf]]
     adds: dict[str, list[AddedOutput]]
@@ -91,14 +92,14 @@ RECORDED = frozenset(
 """What each commit says about itself, whatever its kind."""
 BATCH = frozenset({
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
-    "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "late_examples", "durations_ms",
-    "peak_memory_bytes", "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed",
-    "state_changes", "skipped",
+    "operators", "schemas", "sinks", "sources", "positions", "next_deadline", "furthest", "late_examples",
+    "durations_ms", "peak_memory_bytes", "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine",
+    "waiting", "renamed", "state_changes", "skipped",
 })  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = frozenset({
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "operators", "schemas", "sources",
-    "next_deadline", "waiting", "renamed",
+    "positions", "next_deadline", "waiting", "renamed",
 })  # fmt: skip
 """What a rewind takes from the version that it restores."""
 _SHOWN = frozenset({"withdraws", "adds", "shown_by"})

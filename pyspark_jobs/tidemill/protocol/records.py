@@ -94,6 +94,8 @@ class Plan:
     requires: list[str] = field(default_factory=list)
     replays: VersionOf | None = None
     """The version whose plan this is, on another branch."""
+    positions: dict[str, str] = field(default_factory=dict)
+    """The positions of sources once the plan was carried out, of those that it reads and no ledger remembers."""
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
     """The checksum of the record, known once it was read or written."""
@@ -403,6 +405,8 @@ class Commit:
     outstanding_files: Count = 0
     outstanding_bytes: Count = 0
     oldest_waiting_ms: EventMs | None = None
+    positions: dict[str, str] = field(default_factory=dict)
+    """How far sources were read that no ledger remembers, each by a text that only the source understands."""
     airflow: dict[str, str] = field(default_factory=dict)
     engine: dict[str, str] = field(default_factory=dict)
     requires: list[str] = field(default_factory=list)

@@ -79,6 +79,7 @@ def _inherited(origin: Origin) -> Commit:
         schemas={} if head is None else head.schemas,
         sinks={} if head is None else head.sinks,
         sources={} if head is None else head.sources,
+        positions={} if head is None else head.positions,
         code={},
         next_deadline={} if head is None else head.next_deadline,
         published_through=-1,

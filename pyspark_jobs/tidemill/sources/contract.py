@@ -1,4 +1,4 @@
-"""What the rest of Tidemill sees of a source: files, blocks of rows, and the protocols `Source` and `Step`.
+"""The protocols `Source` and `Step`, and what passes through them: files, blocks of rows.
 
 Values only. INVARIANT: blocks depend only on the file's bytes, on `block_rows` and on the columns that are read, not on
 where or how often the file is read.
@@ -67,13 +67,18 @@ HEADER = "header"
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that is in the source's folder now. `path` is relative to that folder."""
+    """A file that is in the source's folder now, or another part of a source that is read as a whole.
+
+    `path` is relative to the folder; of another part it is a name that stays the same. `etag` changes with the content.
+    `size` is in bytes, `modified_ms` when it arrived. `position` is that of a source without a ledger once it was read.
+    """
 
     source: str
     path: str
     etag: str
     size: int
     modified_ms: int
+    position: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,8 +192,19 @@ class Intake:
     """Which objects of the folder are files of the source."""
 
 
+@dataclass(frozen=True)
+class SourceFolder:
+    """The folder whose files a source reads, as the user gave it, and which of its objects are files of the source."""
+
+    path: str
+    selection: Selection
+
+
 class Source(Protocol):
-    """Where rows come from. It is sent to the workers by pickle."""
+    """Where rows come from. It is sent to the workers by pickle.
+
+    A new source is one file with a class of this shape; it inherits nothing. What only some can do is in `asked`.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -196,50 +212,24 @@ class Source(Protocol):
 
     @property
     def place(self) -> str | None:
-        """The URI of the folder with the files, which commits record; None if there is none."""
+        """The URI of the place that is read, such as a folder, which commits record; None if there is none."""
 
-    @property
-    def intake(self) -> Intake:
-        """Which files are read, and how many by one batch."""
+    def look(
+        self, name: str, since: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> list[SourceFile]:
+        """Return what can be read now, in the order in which batches read it. `name` is that of the source.
 
-    @property
-    def parsing(self) -> Mapping[str, Any]:
-        """The options that decide which rows a file has."""
-
-    def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
-        """Return every file that is present now, in the order in which batches read them."""
-
-    def fingerprint(self, file: SourceFile, storage_options: Mapping[str, Any] | None = None) -> str | None:
-        """Return a text that depends on the bytes of a file now, or None if it would cost too much to read."""
-
-    def splits(
-        self,
-        files: Sequence[SourceFile],
-        storage_options: Mapping[str, Any] | None = None,
-        split_bytes: int = SPLIT_BYTES,
-    ) -> list[Split]:
-        """Return one split for each file, or parts of about `split_bytes` if the format allows it."""
-
-    def read_early(self, split: Split, storage_options: Mapping[str, Any] | None = None) -> Early | None:
-        """Read a file as a whole for `ReadContext.early`. None if it is not as planned, or not in a remote store."""
-
-    def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
-        """Read small files as wholes, several at once, for `ReadContext.early`. Empty if that saves no time."""
-
-    def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
-        """Yield the rows of small files that are whole splits, several at once, in order.
-
-        None: the next split must be read alone, because it is something other than one block of good rows."""
+        Usually that is every file that is present: the ledger knows which of them were read. A source that
+        `is_positioned` returns what comes after the position `since` instead, each part with the position that the
+        source has once it was read. Positions differ from each other, and are not empty. `since` is None before the
+        first batch.
+        """
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end."""
+        """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end.
 
-    def parse(
-        self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
-    ) -> pa.Table | list[Misfit]:
-        """Return a row for each text, which is a record of the file `path`, or the texts that are no rows.
-
-        `header` is that of the file, if the quarantine has it."""
+        Raises `InvalidInput` if it is not there any more, or is not as it was planned.
+        """
 
 
 class Step(Protocol):

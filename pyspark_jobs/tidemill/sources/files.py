@@ -41,6 +41,7 @@ from .contract import (
     ReadContext,
     SmallFiles,
     SourceFile,
+    SourceFolder,
 )
 from .decode import Reading, blocks
 from .file_columns import FileColumns, columns_of_files, metadata_of
@@ -239,12 +240,21 @@ class Files:
         options = "".join(f", {name}={value!r}" for name, value in self._given.items())
         return f"Files({self.path!r}, format={self.format!r}, schema={to_ddl(self._schema)!r}{options})"
 
-    def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+    @property
+    def folder(self) -> SourceFolder:
+        """The folder, and which of its objects are files of the source."""
+        return SourceFolder(self.path, self.intake.selection)
+
+    def look(
+        self, name: str, since: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> list[SourceFile]:
         """Return the files that the source has now, filtered and in `order`; `name` is the source's name.
 
-        Raises `InvalidInput` if the folder is missing, or if the path is a single file that would be skipped. The
-        caller applies `start="latest"`, because that depends on when the repository was made.
+        `since` is ignored, because the ledger knows each file. Raises `InvalidInput` if the folder is missing, or if
+        the path is a single file that would be skipped. The caller applies `start="latest"`, because that depends on
+        when the repository was made.
         """
+        del since
         store, only = open_folder(self.path, storage_options)
         selection = self.intake.selection
         if only is not None:
@@ -296,7 +306,7 @@ class Files:
         return Early(content, fingerprint(content, self.format))
 
     def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
-        """Yield the rows of small text files, those of a folder together; see `Source.read_small`.
+        """Yield the rows of small text files, those of a folder together; see `asked.read_small`.
 
         What is wrong with a file is found when it is read alone.
         """

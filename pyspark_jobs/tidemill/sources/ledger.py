@@ -198,6 +198,8 @@ def record(
     """Record the files of a plan as read by it, or `bad_files` as in quarantine. Both are by their first splits."""
     first: dict[tuple[str, str], tuple[int, Split]] = {}
     for number, split in enumerate(plan.splits):
+        if split.source in plan.positions and split.requeued is None:
+            continue  # commits remember its position
         first.setdefault((split.source, split.path), (number, split))
     files = {
         SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(

@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import array_of, checked, conform, to_ddl
 from ..store import open_store
-from .contract import SPLIT_BYTES, Block, Early, EarlyFiles, Intake, Misfit, ReadContext, SmallFiles, SourceFile
+from .contract import SPLIT_BYTES, Block, ReadContext, SourceFile
 from .files import Files
 
 GIVEN = "rows given to the tester"
@@ -48,11 +48,6 @@ class Rows:
     def place(self) -> None:
         """None, because rows are supplied by a test."""
         return None
-
-    @property
-    def intake(self) -> Intake:
-        """No limits: a batch reads every waiting file."""
-        return Intake()
 
     @property
     def parsing(self) -> Mapping[str, Any]:
@@ -91,10 +86,12 @@ class Rows:
         ]
         return pa.Table.from_arrays(columns, schema=self.schema)
 
-    def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+    def look(
+        self, name: str, since: str | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> list[SourceFile]:
         """Return the files that were written."""
         self._bound()
-        return self._files.discover(name, storage_options)
+        return self._files.look(name, since, storage_options)
 
     def fingerprint(self, file: SourceFile, storage_options: Mapping[str, Any] | None = None) -> str | None:
         """Return a text that depends on the bytes of a file; see `Files.fingerprint`."""
@@ -109,29 +106,9 @@ class Rows:
         """Return the splits of the files; see `Files.splits`."""
         return self._files.splits(files, storage_options, split_bytes)
 
-    def read_early(self, split: Split, storage_options: Mapping[str, Any] | None = None) -> Early | None:
-        """Return None: rows are in the memory or on the disk of this machine."""
-        del split, storage_options
-        return None
-
-    def read_early_together(self, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
-        """Return no files: rows are in the memory or on the disk of this machine."""
-        del splits, context
-        return {}
-
-    def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
-        """Yield None for each split, because they are Parquet."""
-        return self._files.read_small(splits, block_rows, context)
-
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks; see `Files.read`."""
         return self._files.read(split, block_rows, context)
-
-    def parse(
-        self, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
-    ) -> pa.Table | list[Misfit]:
-        """Refuse every text, because rows of tests have none."""
-        return self._files.parse(path, texts, time_zone, header)
 
     def _bound(self) -> str:
         if self._folder is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from .. import _native
 from ..driver.context import Context
 from ..driver.inputs import RecordedFile
+from ..driver.plan import positions
 from ..errors import InvalidInput
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
@@ -59,10 +60,19 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
                 )
         wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
         plan = context.log.plan(version) if rules_of(commit).reads else None
-        wanted += [] if plan is None else [(one.source, one.path) for one in plan.splits if one.path not in waiting]
+        splits = () if plan is None else plan.splits
+        by_ledger = [one for one in splits if plan is None or one.source not in plan.positions]
+        wanted += [(one.source, one.path) for one in by_ledger if one.path not in waiting]
         found = [path for (_, path), known in _known(ledger, wanted) if known is None]
         if found:
             missing[version] = found
+    behind = _behind(branch, head, theirs, fork)
+    if behind:
+        raise InvalidInput(
+            f"promote `{name}`: it has not read source `{behind[0]}` up to position `{positions(head)[behind[0]]}`, as "
+            f"this branch has; its own position is `{positions(theirs).get(behind[0], '')}`",
+            hint=CATCH_UP,
+        )
     if missing:
         shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:LISTED])
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
@@ -70,6 +80,18 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
             f"promote `{name}`: it has not read the input of version{'s' if len(missing) > 1 else ''} {shown}{more}",
             hint=CATCH_UP,
         )
+
+
+def _behind(branch: Context, head: Commit | None, theirs: Commit, fork: int) -> list[str]:
+    """Return the sources that a branch has not read up to the positions of `head`, because it never was there.
+
+    A position that the branch passed is one of its plans', or that of the fork.
+    """
+    wanted = {name: at for name, at in positions(head).items() if positions(theirs).get(name) != at}
+    passed = {(name, at) for name, at in positions(branch.log.commit(fork) if fork >= 0 else None).items()}
+    for commit in own_versions(branch, theirs) if wanted else ():
+        passed |= set(commit.positions.items())
+    return sorted(name for name, at in wanted.items() if (name, at) not in passed)
 
 
 def _known(

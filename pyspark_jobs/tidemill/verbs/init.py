@@ -26,6 +26,7 @@ from ..protocol.named import named
 from ..protocol.records import Commit
 from ..protocol.refs import Refs, begin
 from ..protocol.refs_log import position
+from ..sources.asked import is_positioned
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored
 from ..store.probe import probe
@@ -73,7 +74,11 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
         root=context.place,
         schemas=ours,
         seeds=store_initial_state(context, runs, names.seed_stem(0, attempt)),
-        sources={name: source.place for name, source in context.job.sources.items() if source.place is not None},
+        sources={
+            name: source.place
+            for name, source in context.job.sources.items()
+            if source.place is not None and not is_positioned(source)
+        },
         ledger=ledger,
     )
     made = context.refs_log.create(record)

@@ -19,6 +19,7 @@ from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.records import Commit
 from ..schema import conform, int64_array
+from ..sources.asked import parse
 from ..sources.contract import AHEAD, CONTENT, FAILED, FILE, HEADER, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up
 from ..sources.rejects import is_not_text
@@ -339,7 +340,7 @@ class _Contents:
             lost = [row for row in of_file if row["text"] is None or is_not_text(row["reason"])]
             refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
             if not lost:
-                made = of.parse(file, [row["text"] for row in of_file], zone, self._header(of_file[0]))
+                made = parse(of, file, [row["text"] for row in of_file], zone, self._header(of_file[0]))
                 if isinstance(made, list):
                     refused += [(of_file[one.place], f"it is still unreadable: {one.reason}") for one in made]
                 else:

@@ -36,7 +36,7 @@ def test_the_error_of_a_reject_is_escaped(tmp_path: Path) -> None:
     file(tmp_path, "a\x1bb.csv", RECORD + "\n")
     source = Files(tmp_path, format="csv", schema="k int, v string")
     with pytest.raises(tm.InvalidInput) as caught:
-        list(source.read(source.splits(source.discover("in"))[0], 10, ReadContext()))
+        list(source.read(source.splits(source.look("in"))[0], 10, ReadContext()))
     assert r"read file `a\u{1b}b.csv` of source `in`, line 1, column `k`: found `x\u{1b}[31m`" in str(caught.value)
     assert f"\ntext: {SHOWN}\n" in str(caught.value)
     assert "\x1b" not in str(caught.value)

@@ -115,9 +115,9 @@ class Arriving:
                 waiting.pop()()
             return execute(*args)
 
-        def listed(context: Any) -> planning.Listing:
+        def listed(*args: Any) -> planning.Listing:
             self.listings += 1
-            return listing(context)
+            return listing(*args)
 
         monkeypatch.setattr(drain, "execute", executed)
         monkeypatch.setattr(planning, "listing", listed)

@@ -230,8 +230,8 @@ def test_a_drain_lists_its_source_once_whatever_the_number_of_batches(tmp_path: 
         (tmp_path / "in" / f"{number}.csv").write_text("a\n")
     repository = opened(tmp_path)
     repository.init()
-    listed, real = [], tm.Files.discover
-    monkeypatch.setattr(tm.Files, "discover", lambda self, *given: (listed.append(1), real(self, *given))[1])
+    listed, real = [], tm.Files.look
+    monkeypatch.setattr(tm.Files, "look", lambda self, *given: (listed.append(1), real(self, *given))[1])
     assert len(repository.run(engine="local")) == 5
     assert len(listed) == 1
     assert repository.run(engine="local") == []

@@ -177,7 +177,7 @@ class Table:
     def check(self, schema: Any) -> None:
         """Accept every schema."""
 
-    encode = publish = None
+    stage = apply = None
 
 
 @pytest.mark.parametrize("path", ["customers", b"customers", None, "jdbc://db/table", ["a"]])

@@ -23,7 +23,7 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch, buffer_bytes: int) -> None:
 
 def blocks(source: Files, block_rows: int = 1000, context: ReadContext | None = None) -> list[Block]:
     """Return every block of every file of a source."""
-    splits = source.splits(source.discover("source"))
+    splits = source.splits(source.look("source"))
     return [block for split in splits for block in source.read(split, block_rows, context or ReadContext())]
 
 

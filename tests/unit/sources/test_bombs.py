@@ -23,7 +23,7 @@ import tidemill as tm
 from tidemill.sources.contract import ReadContext
 
 source = tm.Files(sys.argv[1], format=sys.argv[2], schema="a string, b string", mode="PERMISSIVE", maxRecordBytes="1m")
-(split,) = source.splits(source.discover("source"))
+(split,) = source.splits(source.look("source"))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 rows = rejects = 0
 try:

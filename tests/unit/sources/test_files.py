@@ -36,7 +36,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def paths(source: Files, **options: Any) -> list[str]:
-    return [found.path for found in source.discover("source", options or None)]
+    return [found.path for found in source.look("source", None, options or None)]
 
 
 def one_column(folder: Path | str, **options: Any) -> Files:
@@ -125,11 +125,11 @@ def test_files_are_ordered_by_name_or_modification_time(tmp_path: Path) -> None:
 
 def test_a_discovered_file_has_etag_size_and_time(tmp_path: Path) -> None:
     os.utime(file(tmp_path, "a", "x\n"), (5, 5))
-    [found] = one_column(tmp_path).discover("days")
+    [found] = one_column(tmp_path).look("days")
     assert (found.source, found.path, found.size, found.modified_ms) == ("days", "a", 2, 5000)
     before = found.etag
     file(tmp_path, "a", "y\n")
-    assert one_column(tmp_path).discover("days")[0].etag != before
+    assert one_column(tmp_path).look("days")[0].etag != before
 
 
 def test_a_single_file_is_a_source(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_single_file_is_a_source(tmp_path: Path) -> None:
 def test_a_single_file_that_would_be_skipped_is_an_error(tmp_path: Path, name: str, message: str, hint: str) -> None:
     path = file(tmp_path, name, "x\n")
     with pytest.raises(InvalidInput, match=re.escape(message)) as error:
-        one_column(path).discover("days")
+        one_column(path).look("days")
     assert f"list source `days` at `{path}`: " in error.value.message
     assert hint in str(error.value.hint)
     assert paths(one_column(tmp_path)) == []
@@ -212,7 +212,7 @@ def test_an_unavailable_store_is_an_error_not_a_reject(kind: str, mode: str, mon
     source = Files(
         "memory://does-not-answer", format=kind.split(".")[0], schema="v string", mode=mode, pathGlobFilter=f"*.{kind}"
     )
-    [split] = source.splits(source.discover("source"))
+    [split] = source.splits(source.look("source"))
 
     def silent(*_: object) -> bytes:
         raise StoreUnavailable("the store does not answer")
@@ -223,18 +223,18 @@ def test_an_unavailable_store_is_an_error_not_a_reject(kind: str, mode: str, mon
         list(source.read(split, 10, ReadContext()))
     if kind == "parquet":
         with pytest.raises(StoreUnavailable):
-            source.splits(source.discover("source"), split_bytes=10)
+            source.splits(source.look("source"), split_bytes=10)
 
 
 def test_a_missing_folder_is_an_error_and_an_empty_one_is_not(tmp_path: Path) -> None:
     assert paths(one_column(tmp_path)) == []
     with pytest.raises(InvalidInput) as caught:
-        one_column(tmp_path / "nowhere").discover("days")
+        one_column(tmp_path / "nowhere").look("days")
     assert str(caught.value) == f"list source `days` at `{tmp_path}/nowhere`: no such folder"
     with pytest.raises(InvalidInput, match="pathGlobFilter"):
-        one_column(tmp_path / "*.csv").discover("days")
+        one_column(tmp_path / "*.csv").look("days")
     with pytest.raises(InvalidInput, match="no object has this prefix"):
-        one_column("memory://nothing-here").discover("days")
+        one_column("memory://nothing-here").look("days")
 
 
 def test_partition_folders_give_columns_of_the_schema(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_files_may_have_odd_names(tmp_path: Path, name: str) -> None:
 def test_a_missing_or_changed_file_is_an_error(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "x\n")
     source = one_column(tmp_path)
-    [split] = source.splits(source.discover("days"))
+    [split] = source.splits(source.look("days"))
     file(tmp_path, "a.csv", "longer\n")
     with pytest.raises(InvalidInput) as caught:
         list(source.read(split, 10, ReadContext()))
@@ -371,7 +371,7 @@ def test_a_missing_or_changed_file_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "x\n" * content.SMALL_BYTES)
     source = one_column(tmp_path)
-    [split] = source.splits(source.discover("days"))
+    [split] = source.splits(source.look("days"))
     reading = source.read(split, 10, ReadContext())
     next(reading)
     file(tmp_path, "a.csv", "y\n" * 101)
@@ -382,7 +382,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> Non
 def test_a_small_file_is_read_before_it_is_checked_and_may_change_later(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "x\n" * 100)
     source = one_column(tmp_path)
-    [split] = source.splits(source.discover("days"))
+    [split] = source.splits(source.look("days"))
     reading = source.read(split, 10, ReadContext())
     first = next(reading)
     file(tmp_path, "a.csv", "y\n" * 101)
@@ -477,7 +477,7 @@ def test_files_of_other_stores_are_read(kind: str, s3_server: S3Server) -> None:
     store.put("day=2/_skip", b"")
     source = Files(root, format="csv", schema="a int, b string, day int")
     assert paths(source, **options) == ["day=1/a.csv"]
-    splits = source.splits(source.discover("s", options), options)
+    splits = source.splits(source.look("s", None, options), options)
     found = list(source.read(splits[0], 10, ReadContext(storage_options=options, metadata=True)))
     assert values(found) == [(1, "x", 1), (2, "y", 1)]
     assert rows(found)[0]["_metadata"]["file_path"] == f"{root}/day=1/a.csv"

@@ -28,7 +28,7 @@ def test_a_target_that_changes_is_a_file_that_changes(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").symlink_to(target)
     declared = source(tmp_path / "in")
-    (split,) = declared.splits(declared.discover("source"))
+    (split,) = declared.splits(declared.look("source"))
     target.write_text("a,22\n")
     with pytest.raises(tm.InvalidInput, match=r"a\.csv.*the file changed after it was planned"):
         list(declared.read(split, 10, ReadContext()))
@@ -67,8 +67,8 @@ def test_a_folder_that_the_source_does_not_read_is_not_opened(tmp_path: Path, mo
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    found = tm.Files(tmp_path, format="csv", schema="k string, n int, d int").discover("source")
+    found = tm.Files(tmp_path, format="csv", schema="k string, n int, d int").look("source")
     assert [one.path for one in found] == ["a.csv", "d=1/b.csv"]
     assert opened == [".", "d=1"]
     with pytest.raises(tm.StoreUnavailable, match=r"lost\+found"):
-        source(tmp_path, recursiveFileLookup=True).discover("source")
+        source(tmp_path, recursiveFileLookup=True).look("source")

@@ -136,7 +136,7 @@ def start_of(path: Path, row_group: int) -> int:
 def read_in_four(source: Files, block_rows: int = 50_000) -> list[list[Block]]:
     """Return the blocks of each of the four splits of the file."""
     planned = Files(source.path, schema=source.schema)  # as a plan has them that was made with badFiles="fail"
-    splits = planned.splits(planned.discover("source"), split_bytes=1)
+    splits = planned.splits(planned.look("source"), split_bytes=1)
     assert [split.first_row for split in splits] == [i * LARGE_ROWS // 4 for i in range(4)]
     return [list(source.read(split, block_rows, ReadContext())) for split in splits]
 
@@ -206,7 +206,7 @@ def test_a_misfit_file_in_splits_is_one_reject(tmp_path: Path) -> None:
     reason = "column `v` is bigint, expected string; none of its 400,000 rows is read"
     assert rejects(found[0])[0]["reason"] == reason
     source = Files(tmp_path, schema="v string")
-    for split in source.splits(source.discover("source"), split_bytes=1):
+    for split in source.splits(source.look("source"), split_bytes=1):
         with pytest.raises(InvalidInput, match="column `v` is bigint, expected string"):
             list(source.read(split, 1000, ReadContext()))
 
@@ -232,7 +232,7 @@ def test_blocks_are_the_same_whatever_becomes_of_bad_files(tmp_path: Path) -> No
 def test_a_file_that_may_go_to_quarantine_is_planned_as_a_whole(tmp_path: Path) -> None:
     large(tmp_path)
     source = Files(tmp_path, schema="v bigint", badFiles="quarantine")
-    [split] = source.splits(source.discover("source"), split_bytes=1)
+    [split] = source.splits(source.look("source"), split_bytes=1)
     assert split.row_groups is None
 
 
@@ -261,7 +261,7 @@ def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monke
 
     monkeypatch.setattr(parquet, "_open", opened)
     source = Files(tmp_path, schema="v bigint", badFiles="quarantine")
-    [split] = source.splits(source.discover("source"))
+    [split] = source.splits(source.look("source"))
     reading = source.read(split, 1000, ReadContext())
     assert next(reading).rows.num_rows == 1000
     message = "the file was valid when it was checked, but is damaged now: not a valid Parquet file: "
@@ -273,7 +273,7 @@ def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path
     table = pa.table({"v": pa.array(range(10_000), pa.int64())})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=1000, compression="none", use_dictionary=False)
     source = Files(tmp_path, schema="v bigint")
-    splits = source.splits(source.discover("source"), split_bytes=25_000)
+    splits = source.splits(source.look("source"), split_bytes=25_000)
     assert [(split.row_groups, split.first_row) for split in splits] == [
         ((first, min(first + 2, 9)), first * 1000) for first in (0, 3, 6, 9)
     ]
@@ -285,7 +285,7 @@ def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path
 def test_a_large_invalid_parquet_file_is_one_split(tmp_path: Path) -> None:
     file(tmp_path, "a.parquet", b"x" * 1000)
     source = Files(tmp_path, schema="v bigint")
-    assert len(source.splits(source.discover("source"), split_bytes=10)) == 1
+    assert len(source.splits(source.look("source"), split_bytes=10)) == 1
 
 
 def test_a_schema_is_required() -> None:

@@ -28,7 +28,7 @@ def source() -> Files:
 
 
 def test_every_line_of_the_first_and_last_days_is_a_row(source: Files) -> None:
-    splits = source.splits(source.discover("source"))
+    splits = source.splits(source.look("source"))
     assert len(splits) == 305
     for split in (*splits[:5], *splits[-5:]):
         found = list(source.read(split, 1000, ReadContext()))
@@ -50,7 +50,7 @@ def test_every_line_of_the_first_and_last_days_is_a_row(source: Files) -> None:
 
 
 def test_all_lines_are_accounted_for(source: Files) -> None:
-    splits = source.splits(source.discover("source"))
+    splits = source.splits(source.look("source"))
     counted = sum(block.rows.num_rows for split in splits for block in source.read(split, 100_000, ReadContext()))
     lines = sum((FOLDER / split.path).read_bytes().count(b"\n") for split in splits)
     assert counted == lines - len(splits) == 541_909

@@ -18,7 +18,7 @@ from tidemill.sources.rows import Rows
 
 
 def read(source: Rows) -> list[dict[str, Any]]:
-    splits = source.splits(source.discover("source"))
+    splits = source.splits(source.look("source"))
     return rows_of([block for split in splits for block in source.read(split, 2, ReadContext())])
 
 
@@ -70,5 +70,5 @@ def test_text_that_is_not_a_time_is_refused() -> None:
 
 def test_rows_outside_of_a_test_are_an_error() -> None:
     with pytest.raises(InvalidInput) as caught:
-        Rows("n int").discover("source")
+        Rows("n int").look("source")
     assert caught.value.first_line == "source tm.Rows has no rows: only a test can give it rows"

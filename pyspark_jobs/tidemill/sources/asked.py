@@ -1,0 +1,132 @@
+"""What a source may be able to do besides its protocol, asked for by name. A source without such a member cannot do it.
+
+INVARIANT: no caller asks for the class of a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+
+from ..protocol.records import Split
+from .contract import (
+    SPLIT_BYTES,
+    Early,
+    EarlyFiles,
+    Intake,
+    Misfit,
+    ReadContext,
+    ReadsAhead,
+    SmallFiles,
+    Source,
+    SourceFile,
+    SourceFolder,
+)
+
+Options = Mapping[str, Any] | None
+
+
+def is_positioned(source: Source) -> bool:
+    """Whether commits remember how far a source was read by a position, by its `is_positioned`.
+
+    Otherwise the ledger remembers each file.
+    """
+    return bool(getattr(source, "is_positioned", False))
+
+
+def folder_of(source: Source) -> SourceFolder | None:
+    """Return the folder whose files a source reads, by its `folder`. None: it reads something else."""
+    return cast("SourceFolder | None", getattr(source, "folder", None))
+
+
+def intake_of(source: Source) -> Intake:
+    """Return which files are read, and how many by one batch, by the source's `intake`: all by default."""
+    return cast("Intake", getattr(source, "intake", Intake()))
+
+
+def parsing_of(source: Source) -> Mapping[str, Any]:
+    """Return the options that decide which rows a file has, by the source's `parsing`."""
+    return cast("Mapping[str, Any]", getattr(source, "parsing", {}))
+
+
+def fingerprint(source: Source, file: SourceFile, options: Options = None) -> str | None:
+    """Return a text that depends on the bytes of a file now, by the source's `fingerprint(file, options)`.
+
+    None if it would cost too much to read, or if the source cannot tell.
+    """
+    return cast("str | None", source.fingerprint(file, options)) if hasattr(source, "fingerprint") else None
+
+
+def splits(
+    source: Source, files: Sequence[SourceFile], options: Options = None, split_bytes: int = SPLIT_BYTES
+) -> list[Split]:
+    """Return one split for each file, or parts of about `split_bytes`, by `splits(files, options, split_bytes)`."""
+    if hasattr(source, "splits"):
+        return cast("list[Split]", source.splits(files, options, split_bytes))
+    return [Split(one.source, one.path, one.etag, one.size, one.modified_ms) for one in files]
+
+
+def read_early(source: Source, split: Split, options: Options = None) -> Early | None:
+    """Read a file as a whole for `ReadContext.early`, by the source's `read_early(split, options)`.
+
+    None if it is not as planned, or not in a remote store.
+    """
+    return cast("Early | None", source.read_early(split, options)) if hasattr(source, "read_early") else None
+
+
+def read_early_together(source: Source, splits: Sequence[Split], context: ReadContext) -> EarlyFiles:
+    """Read small files as wholes, several at once, by the source's `read_early_together(splits, context)`.
+
+    They are for `ReadContext.early`. Those that were read before are among them.
+    """
+    if not hasattr(source, "read_early_together"):
+        return context.early
+    return cast("EarlyFiles", source.read_early_together(splits, context))
+
+
+def read_small(
+    source: Source, splits: Sequence[Split], block_rows: int, context: ReadContext
+) -> Iterator[SmallFiles | None]:
+    """Yield the rows of small files that are whole splits, by the source's `read_small(splits, block_rows, context)`.
+
+    They are read several at once, in order. None: the next split must be read alone, because it is something other than
+    one block of good rows.
+    """
+    if hasattr(source, "read_small"):
+        return cast("Iterator[SmallFiles | None]", source.read_small(splits, block_rows, context))
+    return iter([None] * len(splits))
+
+
+def reads_ahead(source: Source) -> ReadsAhead | None:
+    """Return a source that can read before it is asked, by its `read_ahead`."""
+    return cast("ReadsAhead | None", source if hasattr(source, "read_ahead") else None)
+
+
+def parse(
+    source: Source, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
+) -> pa.Table | list[Misfit]:
+    """Return a row for each text, which is a record of the file `path`, or the texts that are no rows.
+
+    By the source's `parse(path, texts, time_zone, header)`. `header` is that of the file, if the quarantine has it.
+    """
+    if hasattr(source, "parse"):
+        return cast("pa.Table | list[Misfit]", source.parse(path, texts, time_zone, header))
+    return [Misfit(place, "rows of this source have no text") for place in range(len(texts))]
+
+
+def after(files: Sequence[SourceFile], since: str | None, now: str | None) -> Sequence[SourceFile] | None:
+    """Return what is left of a look after position `since`, if the source was read up to `now` in the meantime.
+
+    None: `now` is not among the positions that were seen, so the source must be looked at again.
+    """
+    if now == since:
+        return files
+    place = next((place for place, one in enumerate(files) if one.position == now), None)
+    return None if place is None else files[place + 1 :]
+
+
+def as_planned(split: Split) -> SourceFile:
+    """Return what a split was planned from."""
+    return SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms)

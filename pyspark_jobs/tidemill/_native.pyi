@@ -273,6 +273,9 @@ class Pass:
     def batch_time_ms(self) -> int:
         """The batch time."""
     @property
+    def late_ms(self) -> int | None:
+        """The time at or before which rows are late; None without a watermark."""
+    @property
     def watermark_ms(self) -> int | None:
         """The watermark that user functions see; None without a watermark."""
     @property
@@ -318,8 +321,12 @@ class Operator:
         """
     def open(self, maps: Sequence[StateMap]) -> None:
         """Take forks of the maps, in the order of `map_schemas()`. The given maps never change."""
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:
+    def apply(
+        self, chunks: Sequence[pa.RecordBatch], pass_: Pass, ports: Sequence[int] | None = None
+    ) -> pa.RecordBatch:
         """Fold the prepared rows of a pass (chunks in plan order), then fire due timeouts.
+
+        `ports` has the number of the input of each chunk and never falls; None: the operator has one input.
 
         Returns the outputs, sorted by (key hash, key bytes, emission number). Batch-time timeouts fire only in the
         "data" pass, which may have no chunks (a sweep). After an error the operator cannot be used any more, and the

@@ -45,6 +45,24 @@ def check_name(name: str, what: str) -> str:
     )
 
 
+def input_label(operator: str, port: str) -> str:
+    """Return how records name an input: `pairs.right`, or the operator alone if its only input has no name.
+
+    >>> input_label("pairs", "right"), input_label("spend", "")
+    ('pairs.right', 'spend')
+    """
+    return f"{operator}.{port}" if port else operator
+
+
+def operator_of(label: str) -> str:
+    """Return the operator of `input_label`.
+
+    >>> operator_of("pairs.right"), operator_of("spend")
+    ('pairs', 'spend')
+    """
+    return label.partition(".")[0]
+
+
 REFS = "refs/"
 """The prefix of the entries of `refs/`."""
 SEEDS = "ref-"

@@ -13,7 +13,7 @@ import pytest
 import tidemill as tm
 from tidemill.batch import apply
 from tidemill.errors import InvalidInput
-from tidemill.sinks.files import Parquet
+from tidemill.sinks import forms
 from tidemill.store import open_store
 from tidemill.store.fault import FaultStore
 
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored, encode = apply.persist, Parquet.stage
+    stored, encode = apply.persist, forms.staged
     storing, encoding, seen = threading.Event(), threading.Event(), []
 
     def persist(store: Any, cache: Any, before: Any, after: Any, version: int, name: str) -> Any:
@@ -51,13 +51,13 @@ def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: p
             seen.append(encoding.wait(NO_THREAD_LONGER))
         return stored(store, cache, before, after, version, name)
 
-    def encoded(sink: Parquet, rows: Any) -> Any:
+    def encoded(*arguments: Any) -> Any:
         encoding.set()
         seen.append(storing.wait(NO_THREAD_LONGER))
-        return encode(sink, rows)
+        return encode(*arguments)
 
     monkeypatch.setattr(apply, "persist", persist)
-    monkeypatch.setattr(Parquet, "stage", encoded)
+    monkeypatch.setattr(forms, "staged", encoded)
     repository = run(folder, "memory://" + uuid.uuid4().hex)
     assert seen == [True] * 4
     assert sorted(repository.outputs(0, "second").column("s").to_pylist()) == [9, 12, 15]
@@ -90,7 +90,7 @@ def test_an_error_of_either_is_raised_and_no_thread_is_left(
     if fails != "encoding":
         monkeypatch.setattr(apply, "persist", broken("storing"))
     if fails != "storing":
-        monkeypatch.setattr(Parquet, "stage", broken("encoding"))
+        monkeypatch.setattr(forms, "staged", broken("encoding"))
     with pytest.raises(InvalidInput, match=f"^{raised} failed"):
         run(folder, "memory://" + uuid.uuid4().hex)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill-beside")]

@@ -60,7 +60,7 @@ class LatestHandle(Handle):
     def open(self, maps):
         (self.map,) = maps
 
-    def apply(self, chunks, pass_):
+    def apply(self, chunks, pass_, ports):
         table = pa.Table.from_batches(chunks, schema=self.operator.output_schema)
         keys = list(self.operator.input.key)
         last = {tuple(row[k] for k in keys): row for row in table.to_pylist()}

@@ -8,9 +8,7 @@ from typing import Any
 from tests.seams.test_source import World, state
 
 
-def test_rows_come_from_a_position_and_go_into_a_table(
-    spark_session: Any, tmp_path: Path
-) -> None:
+def test_rows_come_from_a_position_and_go_into_a_table(spark_session: Any, tmp_path: Path) -> None:
     world = World(tmp_path)
     for rows in ((), (("b", 3), ("c", 4)), (("a", 5),)):
         world.journal.append(*rows)

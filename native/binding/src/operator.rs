@@ -11,7 +11,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidemill_core::operator::{Combine, Operator, Output, Pass, PassKind, Prepared, Quarantined};
+use tidemill_core::operator::{Chunks, Combine, Operator, Output, Pass, PassKind, Prepared, Quarantined};
 use tidemill_core::{Error, Result, StateMap};
 
 use crate::arrow::{array_out, batch_in, batch_out, schema_out};
@@ -60,6 +60,11 @@ impl PyPass {
     #[getter]
     fn batch_time_ms(&self) -> i64 {
         self.pass.batch_time_ms
+    }
+
+    #[getter]
+    fn late_ms(&self) -> Option<i64> {
+        self.pass.late_ms
     }
 
     #[getter]
@@ -204,15 +209,24 @@ impl PyOperator {
         self.task().raise(py)?.open(maps).raise(py)
     }
 
+    #[pyo3(signature = (chunks, pass_, ports=None))]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
     fn apply<'py>(
         &self,
         py: Python<'py>,
         chunks: Vec<Bound<'py, PyAny>>,
         pass_: &PyPass,
+        ports: Option<Vec<u8>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let chunks = chunks.iter().map(batch_in).collect::<PyResult<Vec<_>>>()?;
-        let rows = py.detach(|| self.task()?.apply(&chunks, &pass_.pass)).raise(py)?;
+        let rows = py.detach(|| {
+            let chunks = match &ports {
+                Some(ports) => Chunks::of_inputs(&chunks, ports)?,
+                None => Chunks::of_one_input(&chunks),
+            };
+            self.task()?.apply(&chunks, &pass_.pass)
+        });
+        let rows = rows.raise(py)?;
         batch_out(py, &rows)
     }
 
@@ -266,7 +280,7 @@ impl Task {
         Ok(())
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], pass: &Pass) -> Result<RecordBatch> {
+    fn apply(&mut self, chunks: &Chunks<'_>, pass: &Pass) -> Result<RecordBatch> {
         let mut maps = self.take_maps()?;
         let mut out = Output::new(self.operator.signature().output.clone());
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;

@@ -9,8 +9,8 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use tidemill_core::operator::{
-    Combine, Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Operator, Output, Pass, PassKind,
-    Returned, Timeout, Visit,
+    Chunks, Combine, Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Operator, Output, Pass,
+    PassKind, Returned, Timeout, Visit,
 };
 use tidemill_core::{KeyRange, Result, StateMap};
 
@@ -108,7 +108,7 @@ impl World {
             Pass { kind: PassKind::Data, batch_time_ms: now_ms, late_ms: None, watermark_ms: None, begins: false };
         let chunk = self.operator.prepare(&input, &pass, Combine::Split).unwrap().rows;
         let mut out = Output::new(outputs());
-        self.operator.apply(&[chunk], &mut self.maps, &pass, &mut out).unwrap();
+        self.operator.apply(&Chunks::of_one_input(&[chunk]), &mut self.maps, &pass, &mut out).unwrap();
         let quarantined =
             out.take_quarantined().into_iter().flat_map(|quarantined| quarantined.rows).map(|at| at.row).collect();
         let called = out.into_rows().unwrap();

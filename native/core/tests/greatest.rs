@@ -9,7 +9,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Fields, Schema};
-use tidemill_core::operator::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature};
+use tidemill_core::operator::{
+    Chunks, Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature,
+};
 use tidemill_core::{Changes, KeyRange, Keys, MapSchema, Result, StateMap};
 
 struct Greatest {
@@ -51,7 +53,7 @@ impl Operator for Greatest {
         Ok(Prepared { rows: self.columns(&groups.keys, greatest)?, late: None })
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let keys = chunks.iter().map(|chunk| Keys::new(&chunk.columns()[..1]));
         let groups = Groups::new(&keys.collect::<Result<Vec<_>>>()?)?;
         if groups.is_empty() {
@@ -109,12 +111,13 @@ fn a_test_only_operator_runs_through_the_same_maps() {
     assert_eq!(chunks.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 2]);
 
     let mut out = Output::new(operator.signature().output.clone());
-    operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
+    operator.apply(&Chunks::of_one_input(&chunks), &mut maps, &pass, &mut out).unwrap();
     let expected = [("ann".to_owned(), 5), ("bob".to_owned(), 9), ("cid".to_owned(), 1)];
     assert_eq!(cells(&out.into_rows().unwrap()), expected);
 
     let mut out = Output::new(operator.signature().output.clone());
-    operator.apply(&[rows(&[("bob", 2), ("cid", 8)])], &mut maps, &pass, &mut out).unwrap();
+    let chunks = [rows(&[("bob", 2), ("cid", 8)])];
+    operator.apply(&Chunks::of_one_input(&chunks), &mut maps, &pass, &mut out).unwrap();
     assert_eq!(cells(&out.into_rows().unwrap()), [("bob".to_owned(), 9), ("cid".to_owned(), 8)]);
     assert_eq!(maps[0].len(), 3);
     assert_eq!(operator.metrics().rows_updated, 5);

@@ -11,8 +11,8 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecond
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use proptest::prelude::*;
 use tidemill_core::operator::{
-    Combine, Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Operator, Output, Pass, PassKind,
-    Returned, Timeout, Visit,
+    Chunks, Combine, Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Operator, Output, Pass,
+    PassKind, Returned, Timeout, Visit,
 };
 use tidemill_core::{Changes, KeyRange, Result, StateMap};
 
@@ -274,7 +274,7 @@ proptest! {
                     pass = Pass { kind, watermark_ms: Some(watermark), ..pass };
                 }
                 let mut out = Output::new(operator.signature().output.clone());
-                operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
+                operator.apply(&Chunks::of_one_input(&chunks), &mut maps, &pass, &mut out).unwrap();
                 let found = emitted(&out.into_rows().unwrap());
                 prop_assert_eq!(by_key(found), by_key(model.pass(&rows, &pass, timeout, late)));
                 prop_assert_eq!(live(&maps[0]), model.states.clone());
@@ -295,7 +295,7 @@ fn apply(
 ) -> RecordBatch {
     let chunk = operator.prepare(&input(rows), pass, Combine::Split).unwrap().rows;
     let mut out = Output::new(operator.signature().output.clone());
-    operator.apply(&[chunk], maps, pass, &mut out).unwrap();
+    operator.apply(&Chunks::of_one_input(&[chunk]), maps, pass, &mut out).unwrap();
     out.into_rows().unwrap()
 }
 

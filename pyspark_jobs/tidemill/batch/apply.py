@@ -20,7 +20,7 @@ from ..errors import InternalError, InvalidInput
 from ..operators.contract import BoundOperator, Handle, close_on_error
 from ..operators.keys import KeySet
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed
+from ..pipeline.job import Output, Placed, Port
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
 from ..sinks import forms
@@ -94,9 +94,9 @@ class _Results:
     outgoing: Outgoing
     files: OutputFiles
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
-        """Send rows to an operator of the next level."""
-        self.outgoing.to_operator(placed, rows)
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
+        """Send rows to an operator of a later level."""
+        self.outgoing.to_operator(port, rows)
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Keep rows for a sink until the task stores its files."""
@@ -141,6 +141,7 @@ class _Range:
     def run(self) -> None:
         """Apply the operators of the level, one after the other, and store what they change and return."""
         operators = self.batch.job.at_level(self.level)
+        self.pass_on()
         for placed in operators:
             handle = placed.operator.open()
             with close_on_error(handle):
@@ -154,6 +155,22 @@ class _Range:
         if not operators:
             self.store_outputs()
         self.inbox.check_read(self.level)
+
+    def pass_on(self) -> None:
+        """Send the rows for operators of later levels on, with their counts of late rows.
+
+        Their keys are in the range of the same number there. So an operator that reads a source and another operator
+        gets the rows of both at once.
+        """
+        later = [one for one in self.batch.job.operators.values() if one.level > self.level]
+        self.chunks += [
+            self.sender.pass_on(self.index, chunk) for chunk in self.inbox.take([one.operator.name for one in later])
+        ]
+        if self.index == 0:  # every range has the counts of all tasks
+            labels = {port.label for one in later for port in one.ports}
+            observed = self.sender.observed
+            observed.late = {label: rows for label, rows in self.inbox.late.items() if label in labels}
+            observed.kept_late = {label: rows for label, rows in self.inbox.kept_late.items() if label in labels}
 
     def apply(self, placed: Placed, handle: Handle) -> _Applied:
         """Run the passes of one operator and send its outputs on."""
@@ -200,6 +217,8 @@ class _Range:
     def record(self, applied: _Applied, segments: Segments, grown: dict[str, int]) -> None:
         """Record an operator for the receipt, whose maps have `grown` by so many rows."""
         operator, counters = applied.operator, applied.counters
+        ports = self.batch.job.operators[operator.name].ports if self.index == 0 else ()
+        late = {port.input.port: rows for port in ports if (rows := self.inbox.late.get(port.label, 0))}
         self.state[operator.name] = segments
         self.rows[operator.name] = grown
         self._record_deadline(operator)
@@ -211,15 +230,17 @@ class _Range:
             failed=counters.get("failed", 0),
             failure=str(counters.get("failure", "")),
             rows_total=next(iter(grown.values()), 0),  # the driver adds the rows of the version before
-            late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
-            kept_late_rows=self.inbox.kept_late.get(operator.name, 0) if self.index == 0 else 0,
+            late_rows=sum(late.values()),
+            late_inputs={name: rows for name, rows in late.items() if name},
+            kept_late_rows=sum(self.inbox.kept_late.get(port.label, 0) for port in ports),
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
     def _apply_pass(self, placed: Placed, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
         try:
-            rows = handle.apply([without_numbers(chunk) for chunk in chunks], pass_)
+            ports = [chunk.head.port for chunk in chunks]
+            rows = handle.apply([without_numbers(chunk) for chunk in chunks], pass_, ports)
             order = handle.take_order()
             return rows if order is None else rows.append_column(ROW, order)
         except InvalidInput as error:
@@ -235,13 +256,14 @@ class _Range:
     def _quarantine_failed(self, operator: BoundOperator, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
         for number, rows, reasons in handle.take_quarantined():
-            split = chunks[number].head.split
+            head = chunks[number].head
+            split, label = head.split, self.batch.job.operators[operator.name].ports[head.port].label
             of_split = numbers = None
             if split is not None:  # the numbers of rows that an operator emitted are not those of rows in a file
                 of_split = self.batch.plan.splits[split]
                 numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
-            self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, operator.name, of_split))
-            self.failed_input_rows += rows.num_rows if self.level == 0 else 0
+            self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, label, of_split))
+            self.failed_input_rows += rows.num_rows if split is not None else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> Opened:
         segments = self.batch.state.get(operator, {}).get(map_name, [])

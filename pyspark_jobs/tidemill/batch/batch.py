@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import _native
-from ..pipeline.job import Job, Placed
+from ..pipeline.job import Job, Placed, Port
 from ..protocol.records import Plan, Segment
 from ..protocol.time import after_batch
 from ..settings import Settings
@@ -65,8 +65,15 @@ class Batch:
         """Return the settings that sources are read with."""
         return replace(reading_of(self.job, self.storage_options), early=self.early, being_read=self.being_read)
 
+    def preparing(self, port: Port) -> Any:
+        """Return the pass in which rows of an input are prepared. They are late by W(N−1) of that input."""
+        operator = self.job.operators[port.operator.name]
+        return _native.Pass(
+            "data", self.plan.batch_time_ms, port.least(self.watermarks), operator.least(self.watermarks)
+        )
+
     def data_pass(self, placed: Placed) -> Any:
-        """Return the data pass of an operator. It sees W(N−1) of the operator's input."""
+        """Return the data pass of an operator. It sees W(N−1), the least of its inputs."""
         before = placed.least(self.watermarks)
         return _native.Pass("data", self.plan.batch_time_ms, before, before)
 

@@ -6,7 +6,7 @@ INVARIANT: an apply task folds no rows before `check` has passed: one header fro
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..errors import InternalError
 from ..protocol.records import Furthest, LateRow
@@ -31,7 +31,7 @@ class Inbox:
         """The bytes of all rows for operators."""
         self._chunks: dict[tuple[str, int], list[Chunk]] = defaultdict(list)
         self._read: set[tuple[str, int]] = set()
-        for chunk in sorted(self._by_kind.pop(wire.ROWS, []), key=lambda one: one.head.order):
+        for chunk in sorted(self._by_kind.pop(wire.ROWS, []), key=lambda one: (one.head.port, one.head.order)):
             self._chunks[chunk.head.subject, chunk.head.pass_number].append(chunk)
 
     def check(self, senders: int, level: int) -> None:
@@ -47,13 +47,18 @@ class Inbox:
             raise InternalError(f"level {level}: a split was read by two tasks: {sorted(splits)}")
 
     def chunks(self, operator: str, pass_number: int) -> list[Chunk]:
-        """Return the chunks of an operator in one pass, in plan order."""
+        """Return the chunks of an operator in one pass: input by input, each in plan order."""
         self._read.add((operator, pass_number))
         return self._chunks.get((operator, pass_number), [])
 
     def drop(self, operator: str, pass_number: int) -> None:
         """Free the rows of an operator in one pass, which it has read."""
         self._chunks.pop((operator, pass_number), None)
+
+    def take(self, operators: Collection[str]) -> list[Chunk]:
+        """Take the rows for some operators out of the inbox, because they are for a later level."""
+        found = [one for one in self._chunks if one[0] in operators]
+        return [chunk for one in found for chunk in self._chunks.pop(one)]
 
     def check_read(self, level: int) -> None:
         """Raise `InternalError` if rows arrived that no operator has read: they would be lost."""
@@ -110,7 +115,7 @@ class Inbox:
 
     @property
     def late(self) -> dict[str, int]:
-        """Late rows, by operator."""
+        """Late rows, by the label of the operator's input."""
         total: Counter[str] = Counter()
         for header in self.headers:
             total.update(header.observed.late)
@@ -123,7 +128,7 @@ class Inbox:
 
     @property
     def kept_late(self) -> dict[str, int]:
-        """Late rows that operators with `late="keep"` are given, by operator."""
+        """Late rows that operators with `late="keep"` are given, by the label of the input."""
         total: Counter[str] = Counter()
         for header in self.headers:
             total.update(header.observed.kept_late)

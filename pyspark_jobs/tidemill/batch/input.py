@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..pipeline import flow
-from ..pipeline.job import Job, Output, Placed
+from ..pipeline.job import Job, Output, Port
 from ..protocol.records import Requeued, Split
 from ..sources import asked
 from ..sources.contract import ROW, Block, ReadContext, SmallFiles
@@ -159,17 +159,20 @@ def read_rows(batch: Batch, split: Split, numbers: set[int]) -> list[pa.RecordBa
 
 @dataclass(frozen=True)
 class Only:
-    """Passes on what requeued rows are for: some operators, or all that is below a watermark. A `flow.Receiver`."""
+    """Passes on what requeued rows are for: some operators, or all that is below a watermark. A `flow.Receiver`.
+
+    `operators` are labels, which name an input of an operator that has several.
+    """
 
     inner: flow.Receiver
     operators: frozenset[str]
     outputs: frozenset[str]
     watermarks: frozenset[str]
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Pass on rows for an operator that has not taken them."""
-        if placed.operator.name in self.operators:
-            self.inner.to_operator(placed, rows)
+        if port.label in self.operators:
+            self.inner.to_operator(port, rows)
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Pass on rows for a sink that has not got them."""
@@ -185,7 +188,8 @@ def only(job: Job, requeued: Requeued | None, inner: flow.Receiver) -> flow.Rece
     """Return the receiver of the rows of a split: `inner`, or a part of it for requeued rows that others have taken."""
     if requeued is None or not (requeued.operators or requeued.watermark):
         return inner
-    marks = {name for one in requeued.operators if one in job.operators for name in job.operators[one].watermarks}
+    ports = (port for label in requeued.operators if (port := job.port(label)) is not None)
+    marks = {name for port in ports for name in port.watermarks}
     below = _below(job, requeued.watermark)
     outputs = frozenset(output.name for output in job.outputs.values() if output.node in below)
     return Only(inner, frozenset(requeued.operators), outputs, frozenset({*marks, requeued.watermark}))
@@ -198,5 +202,5 @@ def _below(job: Job, watermark: str) -> set[int]:
     while waiting:
         node = waiting.pop()
         found.add(node)
-        waiting.extend(action.number for action in job.children(node) if action.operator is None)
+        waiting.extend(one.action.number for one in job.children(node) if one.action.operator is None)
     return found

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
-from ..pipeline.job import Placed
+from ..pipeline.job import Port
 from ..protocol.records import LateRow, Split
 from ..sources.contract import ROW
 
@@ -19,14 +19,13 @@ EXAMPLES = 3
 """How many late rows a commit names."""
 
 
-def kept_late(placed: Placed, rows: pa.RecordBatch, watermark_ms: int | None) -> pa.RecordBatch | None:
-    """Return the late rows among those that an operator with `late="keep"` is given, or None if there are none.
+def kept_late(port: Port, rows: pa.RecordBatch, watermark_ms: int | None) -> pa.RecordBatch | None:
+    """Return the late rows among those that an input with `late="keep"` is given, or None if there are none.
 
     A row is late at or before the watermark. Only operators with timeouts or timers in event time have late rows.
     """
-    operator = placed.operator
-    time = operator.input.event_time
-    if operator.input.late != "keep" or operator.clock != "event" or time is None or watermark_ms is None:
+    time = port.input.event_time
+    if port.input.late != "keep" or port.operator.clock != "event" or time is None or watermark_ms is None:
         return None
     late = rows.filter(_at_or_before(rows.column(time), watermark_ms))
     return late if late.num_rows else None
@@ -41,15 +40,15 @@ def _at_or_before(column: pa.Array, limit_ms: int) -> pa.BooleanArray:
     return pc.fill_null(found, False)
 
 
-def examples(placed: Placed, late: pa.RecordBatch, watermark_ms: int, split: Split | None) -> list[LateRow]:
+def examples(port: Port, late: pa.RecordBatch, watermark_ms: int, split: Split | None) -> list[LateRow]:
     """Return the first late rows, with their places."""
-    time, found = placed.operator.input.event_time, []
+    time, found = port.input.event_time, []
     has_number = split is not None and ROW in late.schema.names
     for place in range(min(late.num_rows, EXAMPLES)):
         bounds = None if time is None else _native.time_bounds_ms(late.column(time).slice(place, 1))
         found.append(
             LateRow(
-                operator=placed.operator.name,
+                operator=port.label,
                 watermark_ms=watermark_ms,
                 time_ms=None if bounds is None else bounds[0],
                 file=None if split is None else split.path,

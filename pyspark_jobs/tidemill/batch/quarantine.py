@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..pipeline.job import Job, Placed
+from ..pipeline.job import Job, Port
 from ..protocol.progress import iso
 from ..protocol.records import Split
 from ..schema import records_batch, shown_cells
@@ -38,14 +38,14 @@ class Whence:
 
 
 def failed_rejects(
-    rows: pa.RecordBatch, reasons: Sequence[str], numbers: pa.Array | None, operator: str, split: Split | None
+    rows: pa.RecordBatch, reasons: Sequence[str], numbers: pa.Array | None, label: str, split: Split | None
 ) -> pa.RecordBatch:
     """Return the rows that a function failed on, with the reason of each, still without content.
 
-    `numbers` are those of the rows in their file, if they are known.
+    `numbers` are those of the rows in their file, if they are known. `label` is that of the operator's input.
     """
     rejects = [
-        {"reason": reason, "text": text, "kind": FAILED, "operator": operator}
+        {"reason": reason, "text": text, "kind": FAILED, "operator": label}
         for text, reason in zip(_texts(rows), reasons, strict=True)
     ]
     places = [None] * rows.num_rows if numbers is None else numbers.to_pylist()
@@ -53,24 +53,24 @@ def failed_rejects(
 
 
 def late_rejects(
-    batch: Batch, placed: Placed, late: pa.RecordBatch, whence: Whence, operators: Sequence[str] | None = None
+    batch: Batch, port: Port, late: pa.RecordBatch, whence: Whence, labels: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Return late rows in the columns that the operator was given. The reason names the operator and the watermark.
+    """Return late rows in the columns that the operator was given. The reason names the input and the watermark.
 
-    `operators` are, for each row, all operators that it is late for.
+    `labels` name, for each row, all inputs of operators that it is late for.
     """
-    columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
-    time = placed.operator.input.event_time
+    columns = [name for name in late.schema.names if name in port.input.schema.names]
+    time = port.input.event_time
     missing = [False] * late.num_rows if time is None else late.column(time).is_null().to_pylist()
-    name = min(placed.watermarks, key=lambda one: batch.watermarks.get(one, 0), default="")
+    name = min(port.watermarks, key=lambda one: batch.watermarks.get(one, 0), default="")
     watermark = f"`{name}`, {iso(batch.watermarks.get(name, 0))}"
     reasons = [
-        f"{LATE_REASON} `{placed.operator.name}`: without an event time, in no window"
+        f"{LATE_REASON} `{port.label}`: without an event time, in no window"
         if is_missing
-        else f"{LATE_REASON} `{placed.operator.name}`: at or before the watermark {watermark}"
+        else f"{LATE_REASON} `{port.label}`: at or before the watermark {watermark}"
         for is_missing in missing
     ]
-    given = [placed.operator.name] * late.num_rows if operators is None else operators
+    given = [port.label] * late.num_rows if labels is None else labels
     rejects = [
         {"column": time, "reason": reason, "text": text, "kind": LATE, "operator": operator}
         for text, reason, operator in zip(_texts(late.select(columns)), reasons, given, strict=True)
@@ -86,8 +86,9 @@ def ahead_rejects(batch: Batch, watermark: str, column: str, ahead: pa.RecordBat
         f"{iso(batch.plan.batch_time_ms)}, "
         f"so the row does not move the watermark `{watermark}`"
     )
-    operators = ",".join(name for name, placed in batch.job.operators.items() if watermark in placed.watermarks)
-    known = {"column": column, "reason": reason, "kind": AHEAD, "operator": operators or None, "watermark": watermark}
+    ports = (port for placed in batch.job.operators.values() for port in placed.ports)
+    labels = ",".join(port.label for port in ports if watermark in port.watermarks)
+    known = {"column": column, "reason": reason, "kind": AHEAD, "operator": labels or None, "watermark": watermark}
     rejects = [known | {"text": text} for text in _texts(ahead.select(columns))]
     return _with_content(batch.job, _batch(rejects, _numbers(ahead, whence), whence.split), whence.read)
 

@@ -80,8 +80,7 @@ def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[
         count = block.number + 1
         yield from sent.items
     last = outgoing(count)
-    for placed in batch.job.at_level(0):
-        last.rest(placed)
+    last.rest()
     yield from last.items
     known = sender.observed.splits
     known[str(number)] = known.get(str(number), 0) + rows

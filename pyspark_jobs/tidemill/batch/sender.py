@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from .. import _native
 from ..operators.contract import BoundOperator, Handle
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed
+from ..pipeline.job import Output, Port
 from ..protocol.records import Furthest, Split
 from ..schema import int64_array
 from ..sources.contract import ROW, Block
@@ -26,7 +26,7 @@ from .batch import Batch
 from .held import SMALL_BYTES, Held
 from .lateness import EXAMPLES, examples, kept_late
 from .quarantine import Whence, ahead_rejects, late_rejects
-from .wire import ChunkHead
+from .wire import Chunk, ChunkHead
 from .work import Item
 
 
@@ -62,61 +62,70 @@ class Sender:
         self.batch, self.task, self.observed, self.combine = batch, task, observed, combine
         self._ends = [hi for _, hi in batch.bounds]
         self._sent = [0] * batch.tasks
-        self._handles: dict[str, tuple[Handle, Any]] = {}
-        self._held: dict[str, tuple[Placed, Held]] = {}
+        self._handles: dict[str, tuple[Port, Handle, Any]] = {}
+        self._held: dict[str, tuple[Port, Held]] = {}
 
-    def prepare(self, placed: Placed, rows: pa.RecordBatch) -> Any:
+    def prepare(self, port: Port, rows: pa.RecordBatch) -> Any:
         """Return what the operator makes of the rows before the exchange: `.rows` and the mask `.late`."""
-        operator = placed.operator
-        given = flow.read_columns(rows, operator) if self.combine else flow.declared(rows, operator.input.schema)
-        handle, data_pass = self._handle(placed)
+        given = flow.read_columns(rows, port) if self.combine else flow.declared(rows, port.input.schema)
+        handle, data_pass = self._handle(port)
         prepared = handle.prepare(given, data_pass, combine=self.combine)
-        return Numbered(prepared, rows) if self._numbers(operator, rows) else prepared
+        return Numbered(prepared, rows) if self._numbers(port.operator, rows) else prepared
 
     def _numbers(self, operator: BoundOperator, rows: pa.RecordBatch) -> bool:
         """Whether rows keep their numbers: those of a file for quarantine, emitted ones for errors of functions."""
         if self.combine:
-            return quarantines(operator)
+            return operator.quarantines
         return bool(operator.functions) and ROW in rows.schema.names
 
-    def prepare_splits(self, placed: Placed, rows: pa.RecordBatch, counts: Sequence[int]) -> pa.RecordBatch:
+    def prepare_splits(self, port: Port, rows: pa.RecordBatch, counts: Sequence[int]) -> pa.RecordBatch:
         """Return what the operator makes of the rows of several splits, none of which is late."""
-        handle, data_pass = self._handle(placed)
-        made: pa.RecordBatch = handle.prepare_splits(flow.read_columns(rows, placed.operator), counts, data_pass)
+        handle, data_pass = self._handle(port)
+        made: pa.RecordBatch = handle.prepare_splits(flow.read_columns(rows, port), counts, data_pass)
         return made
 
-    def rest(self, placed: Placed) -> pa.RecordBatch | None:
-        """Return the rows that the operator buffered for combining, or None."""
-        return self._handle(placed)[0].rest()
+    @property
+    def prepared(self) -> list[Port]:
+        """The inputs whose rows were prepared so far."""
+        return [port for port, _, _ in self._handles.values()]
 
-    def by_key(self, placed: Placed, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
+    def rest(self, port: Port) -> pa.RecordBatch | None:
+        """Return the rows that the operator buffered for combining, or None."""
+        return self._handle(port)[0].rest()
+
+    def by_key(self, port: Port, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
         """Send prepared rows to the ranges of their keys."""
-        for target, part in enumerate(_native.partition(rows, flow.key_of(rows, placed.operator), self._ends)):
+        for target, part in enumerate(_native.partition(rows, flow.key_of(rows, port.operator), self._ends)):
             yield from self.to_range(target, head, part)
 
-    def send(self, placed: Placed, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
+    def send(self, port: Port, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
         """Send prepared rows, or let few rows of a split wait for those of the next splits."""
-        name = placed.operator.name
-        is_small = self.combine and rows.nbytes < SMALL_BYTES and is_anonymous(placed.operator)
-        _, held = self._held.get(name, (placed, None))
+        label = port.label
+        is_small = self.combine and rows.nbytes < SMALL_BYTES and is_anonymous(port.operator)
+        _, held = self._held.get(label, (port, None))
         if held is not None and not (is_small and held.takes(head, rows)):
-            yield from self.release(name)
+            yield from self.release(label)
             held = None
         if not is_small:
-            yield from self.by_key(placed, head, rows)
+            yield from self.by_key(port, head, rows)
             return
         if held is None:
-            self._held[name] = placed, Held.begin(head, rows)
+            self._held[label] = port, Held.begin(head, rows)
         else:
             held.add(head, rows)
             if held.is_full:
-                yield from self.release(name)
+                yield from self.release(label)
 
-    def release(self, *names: str) -> Iterator[Item]:
-        """Send the rows that wait, of these operators or of all."""
-        for name in names or list(self._held):
-            placed, held = self._held.pop(name)
-            yield from self.by_key(placed, held.head, held.together())
+    def release(self, *labels: str) -> Iterator[Item]:
+        """Send the rows that wait, of these inputs or of all."""
+        for label in labels or list(self._held):
+            port, held = self._held.pop(label)
+            yield from self.by_key(port, held.head, held.together())
+
+    def pass_on(self, target: int, chunk: Chunk) -> Item:
+        """Send a chunk that arrived to a range of the next level, as a chunk of this task."""
+        self._sent[target] += 1
+        return Item(target, wire.again(replace(chunk.head, sender=self.task), chunk.body))
 
     def to_range(self, target: int, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
         """Send rows to one range, in chunks of about `chunk_bytes` at most."""
@@ -133,21 +142,17 @@ class Sender:
         for target, sent in enumerate(self._sent):
             yield Item(target, wire.header(wire.Header(self.task, sent, self.observed)))
 
-    def _handle(self, placed: Placed) -> tuple[Handle, Any]:
-        name = placed.operator.name
-        if name not in self._handles:
-            self._handles[name] = placed.operator.open(), self.batch.data_pass(placed)
-        return self._handles[name]
+    def _handle(self, port: Port) -> tuple[Handle, Any]:
+        label = port.label
+        if label not in self._handles:
+            self._handles[label] = port, port.operator.open_port(port.number), self.batch.preparing(port)
+        _, handle, data_pass = self._handles[label]
+        return handle, data_pass
 
 
 def is_anonymous(operator: BoundOperator) -> bool:
     """Whether no error names the split of a row: only functions of users fail on rows that were sent."""
-    return not operator.functions and not quarantines(operator)
-
-
-def quarantines(operator: BoundOperator) -> bool:
-    """Whether rows of the operator are quarantined if its function fails on them."""
-    return getattr(operator, "on_error", "fail") == "quarantine"
+    return not operator.functions and not operator.quarantines
 
 
 class Numbered:
@@ -172,7 +177,7 @@ class Outgoing:
     def __init__(self, sender: Sender, origin: Origin) -> None:
         self.sender, self.origin = sender, origin
         self._items: list[Item] = []
-        self._late: list[tuple[Placed, pa.RecordBatch]] = []
+        self._late: list[tuple[Port, pa.RecordBatch]] = []
         self._turns: Counter[str] = Counter()
         self._late_ids: set[int] = set()
         self._quarantined_ids: set[int] = set()
@@ -187,21 +192,22 @@ class Outgoing:
         self._quarantine_late(late)
         return self._items
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Send rows to the ranges of their keys, without the late ones."""
-        prepared = self.sender.prepare(placed, rows)
+        prepared = self.sender.prepare(port, rows)
         if prepared.late is not None:
-            self._count_late(placed, rows.filter(prepared.late))
-        kept = kept_late(placed, rows, placed.least(self.sender.batch.watermarks))
+            self._count_late(port, rows.filter(prepared.late))
+        kept = kept_late(port, rows, port.least(self.sender.batch.watermarks))
         if kept is not None:
-            self._count_kept(placed, kept)
-        self._by_key(placed, prepared.rows)
+            self._count_kept(port, kept)
+        self._by_key(port, prepared.rows)
 
-    def rest(self, placed: Placed) -> None:
-        """Send the rows that the operator buffered for combining."""
-        rows = self.sender.rest(placed)
-        if rows is not None:
-            self._by_key(placed, rows)
+    def rest(self) -> None:
+        """Send the rows that operators buffered for combining."""
+        for port in self.sender.prepared:
+            rows = self.sender.rest(port)
+            if rows is not None:
+                self._by_key(port, rows)
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Send rows of a keyless stream to the range of their split."""
@@ -252,54 +258,53 @@ class Outgoing:
         self.sender.observed.late_rows += late
         self.sender.observed.kept_late_rows += min(rows - late, kept)
 
-    def _by_key(self, placed: Placed, rows: pa.RecordBatch) -> None:
-        name = placed.operator.name
-        head = self._head(wire.ROWS, name, self._turn(name))
+    def _by_key(self, port: Port, rows: pa.RecordBatch) -> None:
+        head = self._head(wire.ROWS, port.operator.name, self._turn(port.label), port.number)
         if rows.num_rows:
-            self._items += self.sender.send(placed, head, rows)
+            self._items += self.sender.send(port, head, rows)
 
-    def _count_late(self, placed: Placed, late: pa.RecordBatch) -> None:
-        name, counts = placed.operator.name, self.sender.observed.late
-        counts[name] = counts.get(name, 0) + late.num_rows
+    def _count_late(self, port: Port, late: pa.RecordBatch) -> None:
+        label, counts = port.label, self.sender.observed.late
+        counts[label] = counts.get(label, 0) + late.num_rows
         if ROW in late.schema.names:
             self._late_ids.update(late.column(ROW).to_pylist())
         else:  # a step that changes the number of rows drops their numbers
             self._late_without_id = max(self._late_without_id, late.num_rows)
-        self._note_late(placed, late)
-        if placed.operator.input.late == "quarantine" and late.num_rows:
-            self._late.append((placed, late))
+        self._note_late(port, late)
+        if port.input.late == "quarantine" and late.num_rows:
+            self._late.append((port, late))
 
-    def _count_kept(self, placed: Placed, late: pa.RecordBatch) -> None:
+    def _count_kept(self, port: Port, late: pa.RecordBatch) -> None:
         """Count late rows that the operator is given all the same."""
-        name, counts = placed.operator.name, self.sender.observed.kept_late
-        counts[name] = counts.get(name, 0) + late.num_rows
+        label, counts = port.label, self.sender.observed.kept_late
+        counts[label] = counts.get(label, 0) + late.num_rows
         if ROW in late.schema.names:
             self._kept_ids.update(late.column(ROW).to_pylist())
         else:
             self._kept_without_id = max(self._kept_without_id, late.num_rows)
-        self._note_late(placed, late)
+        self._note_late(port, late)
 
-    def _note_late(self, placed: Placed, late: pa.RecordBatch) -> None:
+    def _note_late(self, port: Port, late: pa.RecordBatch) -> None:
         """Remember the first late rows of the task, so that messages can name them."""
         known = self.sender.observed.late_examples
         if len(known) < EXAMPLES:
-            watermark_ms = placed.least(self.sender.batch.watermarks) or 0
-            known += examples(placed, late, watermark_ms, self.origin.split)[: EXAMPLES - len(known)]
+            watermark_ms = port.least(self.sender.batch.watermarks) or 0
+            known += examples(port, late, watermark_ms, self.origin.split)[: EXAMPLES - len(known)]
 
-    def _quarantine_late(self, found: Sequence[tuple[Placed, pa.RecordBatch]]) -> None:
-        """Send late rows to quarantine, each row once, with all operators that it is late for."""
-        operators: dict[int, dict[str, None]] = {}
-        for placed, late in found:
+    def _quarantine_late(self, found: Sequence[tuple[Port, pa.RecordBatch]]) -> None:
+        """Send late rows to quarantine, each row once, with all inputs that it is late for."""
+        labels: dict[int, dict[str, None]] = {}
+        for port, late in found:
             for row in late.column(ROW).to_pylist() if ROW in late.schema.names else ():
-                operators.setdefault(row, {})[placed.operator.name] = None
-        for placed, late in found:
+                labels.setdefault(row, {})[port.label] = None
+        for port, late in found:
             named = None
             if ROW in late.schema.names:
                 late, ids = self._fresh(late)
-                named = [",".join(operators[row]) for row in ids]
+                named = [",".join(labels[row]) for row in ids]
             if late.num_rows:
-                rejects = late_rejects(self.sender.batch, placed, late, self.origin.whence, named)
-                self._to_quarantine(wire.LATE, placed.operator.name, rejects)
+                rejects = late_rejects(self.sender.batch, port, late, self.origin.whence, named)
+                self._to_quarantine(wire.LATE, port.label, rejects)
 
     def _fresh(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
         """Return the rows that are not in quarantine yet, with their numbers. From now on they are."""
@@ -328,10 +333,12 @@ class Outgoing:
         self._turns[subject] += 1
         return self._turns[subject]
 
-    def _head(self, kind: wire.ChunkKind, subject: str, turn: int) -> ChunkHead:
+    def _head(self, kind: wire.ChunkKind, subject: str, turn: int, port: int = 0) -> ChunkHead:
         origin = self.origin
         order = (*origin.order, turn)
-        return ChunkHead(kind, self.sender.task, subject, order, origin.pass_number, origin.number, origin.split_hash)
+        return ChunkHead(
+            kind, self.sender.task, subject, order, origin.pass_number, origin.number, origin.split_hash, port
+        )
 
 
 def pieces(rows: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..pipeline import flow
-from ..pipeline.job import Job, Output, Placed
+from ..pipeline.job import Job, Output, Port
 from . import wire
 from .input import Several
 from .sender import Sender, is_anonymous
@@ -26,7 +26,8 @@ def is_plain(job: Job, source: str) -> bool:
         node = waiting.pop()
         if job.outputs_of(node):
             return False
-        for action in job.children(node):
+        for child in job.children(node):
+            action = child.action
             if action.step is not None:
                 return False
             if action.operator is None:
@@ -50,11 +51,13 @@ def _sent(sender: Sender, several: Several, arrived: _Arrived) -> Iterator[Item]
     observed, files, first = sender.observed, several.files, several.numbers[0]
     for name, bounds in arrived.event_times:
         wire.widen(observed.event_times, name, bounds)
-    for turn, (placed, rows) in enumerate(arrived.rows):
-        prepared = sender.prepare_splits(placed, rows, files.counts)
-        head = wire.ChunkHead(wire.ROWS, sender.task, placed.operator.name, (first, 0, turn), 0, first, 0)
+    for turn, (port, rows) in enumerate(arrived.rows):
+        prepared = sender.prepare_splits(port, rows, files.counts)
+        head = wire.ChunkHead(
+            wire.ROWS, sender.task, port.operator.name, (first, 0, turn), 0, first, 0, port=port.number
+        )
         if prepared.num_rows:
-            yield from sender.by_key(placed, head, prepared)
+            yield from sender.by_key(port, head, prepared)
     for number, count, mark in zip(several.numbers, files.counts, files.fingerprints, strict=True):
         observed.splits[str(number)] = count
         if mark is not None:
@@ -66,14 +69,15 @@ class _Arrived:
 
     def __init__(self, sender: Sender) -> None:
         self._batch = sender.batch
-        self.rows: list[tuple[Placed, pa.RecordBatch]] = []
+        self.rows: list[tuple[Port, pa.RecordBatch]] = []
         self.event_times: list[tuple[str, tuple[int, int] | None]] = []
         self.need_places = False
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Keep rows for an operator. By two branches they reach it in another order if each split is sent alone."""
-        self.need_places |= any(placed.node == other.node for other, _ in self.rows) or self._may_be_late(placed, rows)
-        self.rows.append((placed, rows))
+        is_again = any(port.label == other.label for other, _ in self.rows)
+        self.need_places |= is_again or self._may_be_late(port, rows)
+        self.rows.append((port, rows))
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Refuse rows for a sink: they are sent by their split."""
@@ -87,8 +91,8 @@ class _Arrived:
         self.need_places |= bounds is not None and bounds[1] > self._batch.plan.batch_time_ms
         return rows
 
-    def _may_be_late(self, placed: Placed, rows: pa.RecordBatch) -> bool:
-        before, time = placed.least(self._batch.watermarks), placed.operator.input.event_time
+    def _may_be_late(self, port: Port, rows: pa.RecordBatch) -> bool:
+        before, time = port.least(self._batch.watermarks), port.input.event_time
         if before is None or time is None:
             return False
         bounds = _native.time_bounds_ms(rows.column(time))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -19,7 +19,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..operators.keys import KeySet, KeyValues, cells_of, shown
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed
+from ..pipeline.job import Output, Placed, Port
 from ..protocol.records import Split
 from ..schema import int64_array
 from ..schema.cells import shown_cells
@@ -53,18 +53,19 @@ def whence(
 ) -> str:
     """Say which rows of chunk `number` a failed call was given, and where from: a file, or an operator and files."""
     chunk, row = chunks[number], getattr(error, "row", None)
+    port = placed.ports[chunk.head.port]
     given = without_numbers(chunk)
     what = "rows" if row is None else f"the row {_shown_row(given.slice(row, 1))}"
     found = None
     with contextlib.suppress(Exception):  # the search calls sources and the user's steps again
         places = [row] if row is not None else _places_of_key(given, placed, getattr(error, "key", "None"))
         if places and chunk.head.split is not None:
-            found = _listed_rows(_row_numbers(batch, placed, range_index, chunks, chunk, places))
+            found = _listed_rows(_row_numbers(batch, port, range_index, chunks, chunk, places))
         elif places:
-            found = _emitted(batch, placed, chunk, places)
+            found = _emitted(batch, port, chunk, places)
     if chunk.head.split is not None:
         return f"{what} of file `{batch.plan.splits[chunk.head.split].path}`{found or ''}"
-    emitters = " or ".join(f"`{name}`" for name in batch.job.upstream(placed.operator.name))
+    emitters = " or ".join(f"`{name}`" for name in batch.job.upstream_of(port))
     return f"{what} that operator {emitters} emitted{found or _from_files(batch)}"
 
 
@@ -117,27 +118,28 @@ class _TooMuchError(Exception):
 
 
 class _Caught(Outgoing):
-    """Keeps the numbered rows that reach one operator. Nothing is sent."""
+    """Keeps the numbered rows that reach some inputs of operators. Nothing is sent."""
 
-    def __init__(self, sender: Sender, origin: Origin, wanted: str) -> None:
+    def __init__(self, sender: Sender, origin: Origin, wanted: Collection[str]) -> None:
         super().__init__(sender, origin)
         self._wanted = wanted
         self.rows: list[pa.RecordBatch] = []
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Keep the rows as the operator prepares them, each with its number, without the late ones."""
-        operator = placed.operator
-        if operator.name == self._wanted:
-            data_pass = self.sender.batch.data_pass(placed)
-            prepared = operator.open().prepare(flow.read_columns(rows, operator), data_pass, combine=False)
+        if port.label in self._wanted:
+            handle, data_pass = port.operator.open_port(port.number), self.sender.batch.preparing(port)
+            prepared = handle.prepare(flow.read_columns(rows, port), data_pass, combine=False)
             self.rows.append(Numbered(prepared, rows).rows)
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Ignore rows for a sink."""
 
 
-def _read_again(batch: Batch, placed: Placed, numbers: Sequence[int]) -> Iterator[tuple[Split, int, pa.RecordBatch]]:
-    """Yield the numbered rows of some splits that reach an operator: split, number of the block, rows."""
+def _read_again(
+    batch: Batch, ports: Sequence[Port], numbers: Sequence[int]
+) -> Iterator[tuple[Split, int, pa.RecordBatch]]:
+    """Yield the numbered rows of some splits that reach inputs of operators: split, number of the block, rows."""
     if sum(batch.plan.splits[number].size for number in numbers) > LARGEST_READ:
         raise _TooMuchError
     sender, read = Sender(batch, 0, Observed(), combine=False), 0
@@ -148,7 +150,7 @@ def _read_again(batch: Batch, placed: Placed, numbers: Sequence[int]) -> Iterato
             if read > MOST_ROWS:
                 raise _TooMuchError
             origin = Origin((number, block.number), 0, number=number, split=split)
-            caught = _Caught(sender, origin, placed.operator.name)
+            caught = _Caught(sender, origin, [port.label for port in ports])
             receiver = only(batch.job, split.requeued, caught)
             for action in batch.job.roots(split.source):
                 flow.run(batch.job, action.number, block.rows, receiver, f"`{split.path}`")
@@ -156,18 +158,19 @@ def _read_again(batch: Batch, placed: Placed, numbers: Sequence[int]) -> Iterato
 
 
 def _row_numbers(
-    batch: Batch, placed: Placed, range_index: int, chunks: Sequence[Chunk], chunk: Chunk, places: Sequence[int]
+    batch: Batch, port: Port, range_index: int, chunks: Sequence[Chunk], chunk: Chunk, places: Sequence[int]
 ) -> list[int]:
     """Return the numbers in their file of rows of a chunk that was read from a split."""
     number, block, turn, piece = chunk.head.order
     ends = [hi for _, hi in batch.bounds]
-    earlier = [one for one in chunks if one.head.order[:3] == (number, block, turn) and one.head.order[3] < piece]
+    of_port = [one for one in chunks if one.head.port == chunk.head.port]
+    earlier = [one for one in of_port if one.head.order[:3] == (number, block, turn) and one.head.order[3] < piece]
     before = sum(one.batch().num_rows for one in earlier)
     turns = 0
-    for _, found, rows in _read_again(batch, placed, [number]):
+    for _, found, rows in _read_again(batch, [port], [number]):
         turns += found == block
         if found == block and turns == turn:
-            sent = _native.partition(rows, flow.key_of(rows, placed.operator), ends)[range_index]
+            sent = _native.partition(rows, flow.key_of(rows, port.operator), ends)[range_index]
             numbers: list[int] = sent.column(ROW).take(int64_array([before + place for place in places])).to_pylist()
             return [] if None in numbers else numbers
     return []
@@ -182,12 +185,12 @@ class _Key:
     places: list[str] = field(default_factory=list)
 
 
-def _emitted(batch: Batch, placed: Placed, chunk: Chunk, places: Sequence[int]) -> str | None:
+def _emitted(batch: Batch, port: Port, chunk: Chunk, places: Sequence[int]) -> str | None:
     """Say for which key some rows of a chunk were emitted, and from which rows of the batch. None if unknown.
 
     The order number of an emitted row has the group of its key, so the key is one of those in that group.
     """
-    (name,) = batch.job.upstream(placed.operator.name)
+    (name,) = batch.job.upstream_of(port)
     emitter, rows = batch.job.operators[name], chunk.batch()
     if emitter.level or ROW not in rows.schema.names:
         return None
@@ -224,7 +227,7 @@ def _rows_of_groups(batch: Batch, emitter: Placed, groups: set[int]) -> dict[int
     found: dict[int, dict[str, _Key]] = {group: {} for group in groups}
     sources = batch.job.sources_of(emitter.operator.name)
     numbers = [number for number, split in enumerate(batch.plan.splits) if split.source in sources]
-    for split, _, rows in _read_again(batch, emitter, numbers):
+    for split, _, rows in _read_again(batch, emitter.ports, numbers):
         key = flow.key_of(rows, emitter.operator)
         hashes = _native.key_hashes(rows.select(key))
         in_group = pc.is_in(_groups(hashes), value_set=int64_array(sorted(groups)))

@@ -41,14 +41,16 @@ class ChunkHead:
     sender: int
     """The task that sent it."""
     subject: str
-    """The operator of rows and late rows, the sink of outputs; empty for rejects."""
+    """The operator of rows, the input of late rows, the sink of outputs; empty for rejects."""
     order: tuple[int, ...]
-    """Sorts the chunks of one operator or sink."""
+    """Sorts the chunks of one input of an operator, or of one sink."""
     pass_number: int = 0
     split: int | None = None
     """The number of the split that the rows were read from; None for rows of an upstream operator."""
     split_hash: int = 0
     """Sorts outputs of keyless streams, so that their order does not depend on the key ranges."""
+    port: int = 0
+    """The number of the operator's input that the rows are of."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Observed:
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time, if it is after the batch time."""
     late: dict[str, int] = field(default_factory=dict)
-    """Late rows, by operator."""
+    """Late rows, by the label of the operator's input."""
     late_rows: int = 0
     """Input rows that were late for at least one operator."""
     quarantined_rows: int = 0
@@ -91,7 +93,7 @@ class Observed:
     bad_files: dict[str, int] = field(default_factory=dict)
     """Rows of files that go to quarantine as a whole, as far as they can be counted, by the number of the split."""
     kept_late: dict[str, int] = field(default_factory=dict)
-    """Late rows that operators with `late="keep"` are given, by operator."""
+    """Late rows that operators with `late="keep"` are given, by the label of the input."""
     kept_late_rows: int = 0
     """Input rows that were late only for operators with `late="keep"`."""
     late_examples: list[LateRow] = field(default_factory=list)
@@ -145,6 +147,11 @@ def chunk(head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> Data:
     buffer = pa.allocate_buffer(counted.size())
     _write(pa.FixedSizeBufferWriter(buffer), begin, rows)
     return memoryview(buffer)
+
+
+def again(head: ChunkHead, body: pa.Buffer) -> Data:
+    """Encode a chunk that arrived, with another head. Its rows are not decoded."""
+    return memoryview(_head(head.kind, vars(head)) + memoryview(body))
 
 
 def _write(sink: pa.NativeFile, begin: bytes, rows: pa.RecordBatch | pa.Table) -> None:

@@ -172,7 +172,9 @@ def _not_applied(late: int, quarantined: int, bad_files: int, keeps_late: bool) 
 
 
 def _quarantines_late_rows(repository: Repository) -> bool:
-    return any(placed.operator.input.late == "quarantine" for placed in repository.context.job.operators.values())
+    return any(
+        port.input.late == "quarantine" for placed in repository.context.job.operators.values() for port in placed.ports
+    )
 
 
 def summary(verb: str, repository: Repository, done: Drained, seconds: float) -> list[str]:

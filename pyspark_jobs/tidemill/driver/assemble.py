@@ -44,7 +44,6 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     """Return the commit record of a batch, with an empty ledger and no durations."""
     batch, receipts = executed.batch, executed.receipts
     plan, job = batch.plan, context.job
-    first = [receipt for receipt in receipts if receipt.level == 0]
     last = receipts[-1]  # of the last level, which knows all watermarks
     state, outputs = decide.merge_state(receipts), _outputs(receipts)
     schemas = {name: describe(placed.operator) for name, placed in job.operators.items()}
@@ -66,7 +65,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "rows": _live_rows(context, head, batch, receipts),
         "outputs": outputs,
         "quarantine": [file for receipt in receipts for file in receipt.quarantine],
-        "counts": _counts(plan, first),
+        "counts": _counts(plan, receipts),
         "operators": _metrics(receipts, state, _rows_before(head, batch)),
         "schemas": schemas,
         "state_changes": accepted_changes(before, schemas),
@@ -130,6 +129,7 @@ def _outputs(receipts: list[Receipt]) -> dict[str, list[OutputFile]]:
 
 
 def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
+    """Return the counts of input rows. Functions of later levels may fail on them, too."""
     rows = sum(receipts[0].splits.values())
     late = sum(receipt.late_rows for receipt in receipts)
     # A row that the functions of two operators fail on is quarantined twice, and ranges do not know of each other.

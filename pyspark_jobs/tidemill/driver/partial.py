@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import InvalidInput
-from ..names import LEDGER
+from ..names import LEDGER, operator_of
 from ..pipeline.part import Part
 from ..protocol.kinds import Changes
 from ..protocol.named import named
@@ -62,8 +62,8 @@ class Partial:
             "event_time": {**recorded.event_time, **ours.event_time},
             "furthest": {**recorded.furthest, **ours.furthest},
             "late_examples": [
-                *(row for row in recorded.late_examples if row.operator not in chosen),
-                *(row for row in ours.late_examples if row.operator in chosen),
+                *(row for row in recorded.late_examples if operator_of(row.operator) not in chosen),
+                *(row for row in ours.late_examples if operator_of(row.operator) in chosen),
             ],
             "state": self._both(recorded.state, ours.state),
             "rows": self._both(recorded.rows, ours.rows) | {LEDGER: ours.rows[LEDGER]},

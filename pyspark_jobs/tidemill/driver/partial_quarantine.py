@@ -59,7 +59,7 @@ def _merged(
     computed: dict[tuple[Any, ...], set[str]] = {}
     failed: Counter[tuple[Any, ...]] = Counter()
     for row in after:
-        ours = _operators(row) & set(chosen)
+        ours = _chosen(_operators(row), chosen)
         if row["kind"] == FAILED and ours:
             failed[_whole(row)] += 1
         elif ours:
@@ -67,17 +67,17 @@ def _merged(
     kept: dict[int, str | None] = {}
     for place, row in enumerate(before):
         operators = _operators(row)
-        if row["kind"] == FAILED and operators & set(chosen):
+        if row["kind"] == FAILED and _chosen(operators, chosen):
             if failed[_whole(row)]:
                 failed[_whole(row)] -= 1
                 kept[place] = row["operator"]
             continue
-        now = (operators - set(chosen)) | computed.pop(_place(row), set())
+        now = (operators - _chosen(operators, chosen)) | computed.pop(_place(row), set())
         if now or not operators:
             kept[place] = row["operator"] if now == operators else ",".join(sorted(now))
     fresh: dict[int, str] = {}
     for place, row in enumerate(after):
-        ours = _operators(row) & set(chosen)
+        ours = _chosen(_operators(row), chosen)
         if row["kind"] == FAILED and ours and failed[_whole(row)]:
             failed[_whole(row)] -= 1
             fresh[place] = row["operator"]
@@ -87,7 +87,13 @@ def _merged(
 
 
 def _operators(row: dict[str, Any]) -> set[str]:
+    """Return the labels of the operators that did not take a row, or of their inputs."""
     return set() if row["operator"] is None else set(row["operator"].split(","))
+
+
+def _chosen(labels: Collection[str], chosen: Collection[str]) -> set[str]:
+    """Return those labels whose operators are computed."""
+    return {label for label in labels if names.operator_of(label) in chosen}
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -161,8 +161,7 @@ class BoundAggregate(Defaults):
         """Event time if keys end."""
         return None if self.ends == "never" else "event"
 
-    @property
-    def reads(self) -> frozenset[str] | None:
+    def reads(self, port: int) -> frozenset[str] | None:  # noqa: ARG002
         """The key columns, the aggregated columns, and the windows' time."""
         window = () if self.input.window is None else (self.input.window[0].column,)
         aggregated = [name for _, one in self.aggregates for name in (one.column, one.by) if name is not None]

@@ -144,7 +144,7 @@ class ApplyBatch(Handle):
         (state,) = maps
         self._map = state.copy()
 
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: _native.Pass) -> pa.RecordBatch:
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: _native.Pass, ports: Sequence[int]) -> pa.RecordBatch:  # noqa: ARG002
         """Call the function once with all rows of the pass, in plan order. Without rows it is not called."""
         if not any(chunk.num_rows for chunk in chunks):
             return pa.RecordBatch.from_pylist([], schema=self.operator.output_schema)

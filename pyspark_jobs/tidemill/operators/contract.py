@@ -34,7 +34,7 @@ OnError = Literal["fail", "quarantine"]
 
 @dataclass(frozen=True)
 class Input:
-    """The input of an operator: the stream's columns, the key, and the event time if there is a watermark."""
+    """An input of an operator: the stream's columns, the key, and the event time if there is a watermark."""
 
     schema: pa.Schema
     key: tuple[str, ...]
@@ -47,6 +47,8 @@ class Input:
     """The windows that rows are grouped by in addition to `key`, and their position among the key columns."""
     windows: frozenset[str] = frozenset()
     """The columns that hold windows that an upstream operator emitted."""
+    port: str = ""
+    """Its name among the inputs of the operator; empty if there is only one."""
 
 
 class Handle(Protocol):
@@ -83,8 +85,11 @@ class Handle(Protocol):
     def open(self, maps: Sequence[Any]) -> None:
         """Take the state maps of one key range, in the order of `BoundOperator.maps`."""
 
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
-        """Fold the rows of a pass in plan order, then fire due timeouts.
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any, ports: Sequence[int]) -> pa.RecordBatch:
+        """Fold the rows of a pass in the order of the chunks, then fire due timeouts.
+
+        `ports` has for each chunk the number of the input that its rows are of. Chunks of one input are in plan order,
+        and those of the first input come first. All rows of a key of all inputs come together.
 
         Returns the outputs, sorted by (key hash, key bytes, emission number).
         """
@@ -140,8 +145,8 @@ class BoundOperator(Protocol):
         """The kind of operator. State of one kind is never read by another kind."""
 
     @property
-    def input(self) -> Input:
-        """Its input."""
+    def inputs(self) -> tuple[Input, ...]:
+        """Its inputs. Their places are the numbers by which chunks and handles name them."""
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:
@@ -171,7 +176,7 @@ class BoundOperator(Protocol):
 
     @property
     def event_time(self) -> str | None:
-        """The column of its output that carries the event time of its input; None if there is none."""
+        """The column of its output that carries the event time of its inputs; None if there is none."""
 
     @property
     def windows(self) -> frozenset[str]:
@@ -181,9 +186,12 @@ class BoundOperator(Protocol):
     def passes_time(self) -> frozenset[str]:
         """The input columns that remain event time in the output if they are the event time of the input."""
 
+    def reads(self, port: int) -> frozenset[str] | None:
+        """Return the columns that it reads of an input; others may be missing there. None: all columns."""
+
     @property
-    def reads(self) -> frozenset[str] | None:
-        """The input columns that it reads; others may be missing in its input. None: all columns."""
+    def quarantines(self) -> bool:
+        """Whether rows of a key are quarantined if its function fails for the key."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -213,12 +221,23 @@ class BoundOperator(Protocol):
         """
 
     def open(self) -> Handle:
-        """Open the operator in the task that uses it."""
+        """Open the operator in a task that applies rows."""
+
+    def open_port(self, port: int) -> Handle:
+        """Open the operator in a task that prepares rows of one of its inputs."""
 
 
 class Defaults:
-    """Defaults of a bound operator: it reads all columns, and has no deadlines, event time, windows, functions, frames
-    or initial state."""
+    """Defaults of a bound operator: it has one input, of which it reads all columns, and no deadlines, event time,
+    windows, functions, frames or initial state."""
+
+    input: Input
+    """The only input. An operator with several inputs has `inputs` instead."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """By default: the only input."""
+        return (self.input,)
 
     @property
     def clock(self) -> Clock | None:
@@ -240,10 +259,14 @@ class Defaults:
         """By default: no input column remains event time in the output."""
         return frozenset()
 
-    @property
-    def reads(self) -> frozenset[str] | None:
+    def reads(self, port: int) -> frozenset[str] | None:  # noqa: ARG002
         """By default: the operator reads all columns."""
         return None
+
+    @property
+    def quarantines(self) -> bool:
+        """By default: as `on_error` says, if the operator has that field."""
+        return getattr(self, "on_error", "fail") == "quarantine"
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -284,18 +307,39 @@ class Defaults:
         """Never called, because there is no initial state."""
         raise NotImplementedError
 
+    def open_port(self: BoundOperator, port: int) -> Handle:  # noqa: ARG002
+        """By default: the same handle prepares and applies."""
+        return self.open()
+
+
+class OfOneInput(Protocol):
+    """A declared operator that has one input."""
+
+    def bind(self, given: Input) -> BoundOperator:
+        """Check the declaration against the input, and bind it. `InvalidInput` if they do not fit."""
+
 
 class Declared:
-    """Defaults of a declared operator: it does not support windows."""
+    """Defaults of a declared operator: it has one input without a name, and does not support windows."""
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """By default: one input, which has no name."""
+        return ("",)
 
     @property
     def takes_windows(self) -> bool:
         """False."""
         return False
 
+    def bind_inputs(self: OfOneInput, inputs: Sequence[Input]) -> BoundOperator:
+        """By default: bind the only input."""
+        (given,) = inputs
+        return self.bind(given)
+
 
 class Operator(Protocol):
-    """An operator as declared by a user's call. Its input is not known yet."""
+    """An operator as declared by a user's call. Its inputs are not known yet."""
 
     @property
     def name(self) -> str:
@@ -305,8 +349,15 @@ class Operator(Protocol):
     def takes_windows(self) -> bool:
         """Whether it supports `Input.window`."""
 
-    def bind(self, given: Input) -> BoundOperator:
-        """Check the declaration against the input, and bind it. `InvalidInput` if they do not fit."""
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The names of its inputs, in their order. The only input of an operator has the empty name."""
+
+    def bind_inputs(self, inputs: Sequence[Input]) -> BoundOperator:
+        """Check the declaration against the inputs, and bind it. `InvalidInput` if they do not fit.
+
+        The keys of all inputs have equal types.
+        """
 
 
 def describe(operator: BoundOperator) -> dict[str, Any]:
@@ -318,6 +369,7 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
         "output": to_ddl(operator.output_schema),
         "rules": operator.rules,
         **({"inputs": operator.tied_inputs} if operator.tied_inputs else {}),
+        **({"ports": ports} if any(ports := [given.port for given in operator.inputs]) else {}),
     }
 
 

@@ -30,7 +30,8 @@ def folded(handle: Any, rows: pa.Table, passes: Sequence[Any]) -> pa.Table:
     opened: Handle = handle
     opened.open([_native.StateMap.open(schema, [], 0, HASH_END) for schema in handle.map_schemas()])
     chunk = one_batch(rows.select(handle.prepared_schema().names), "state")
-    made = [opened.apply([chunk] if number == 0 else [], each) for number, each in enumerate(passes)]
+    given = [[chunk], *([] for _ in passes[1:])]
+    made = [opened.apply(chunks, each, [0] * len(chunks)) for chunks, each in zip(given, passes, strict=True)]
     outputs = pa.Table.from_batches(made)
     if outputs.num_rows != rows.num_rows:
         raise InternalError(f"finish the state of aggregates: {rows.num_rows} rows gave {outputs.num_rows} outputs")

@@ -52,9 +52,9 @@ class ProcessorTask(Handle):
         """Call `init`, and take the maps."""
         self.begin().open(maps)
 
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any, ports: Sequence[int]) -> pa.RecordBatch:
         """Call the processor for keys with rows, then for due timers."""
-        rows: pa.RecordBatch = self._inner.apply(chunks, pass_)
+        rows: pa.RecordBatch = self._inner.apply(chunks, pass_, ports)
         return rows
 
     def take_order(self) -> pa.Array | None:

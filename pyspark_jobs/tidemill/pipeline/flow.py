@@ -14,14 +14,14 @@ import pyarrow as pa
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import BoundOperator
 from ..sources.contract import HIDDEN, Step
-from .job import Job, Output, Placed
+from .job import Job, Output, Port
 
 
 class Receiver(Protocol):
     """Receives rows at the ends of the stateless steps."""
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
-        """Receive rows for a keyed operator."""
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
+        """Receive rows for an input of a keyed operator."""
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Receive rows for a sink."""
@@ -34,9 +34,10 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
     """Run everything below `node` on its rows. Errors name `origin` as the place that the rows come from."""
     for output in job.outputs_of(node):
         receiver.to_output(output, rows)
-    for action in job.children(node):
+    for child in job.children(node):
+        action = child.action
         if action.operator is not None:
-            receiver.to_operator(job.operators[action.operator], rows)
+            receiver.to_operator(job.operators[action.operator].ports[child.place], rows)
         elif action.watermark is not None:
             passed = rows
             if action.watermark in job.watermarks:
@@ -53,11 +54,11 @@ def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return rows if rows.schema.names == schema.names else rows.select(schema.names)
 
 
-def read_columns(rows: pa.RecordBatch, operator: BoundOperator) -> pa.RecordBatch:
+def read_columns(rows: pa.RecordBatch, port: Port) -> pa.RecordBatch:
     """Return the rows with the columns that the operator reads only, so that the others can be freed."""
-    reads = operator.reads
+    reads = port.operator.reads(port.number)
     if reads is None:
-        return declared(rows, operator.input.schema)
+        return declared(rows, port.input.schema)
     return rows.select([name for name in rows.schema.names if name in reads])
 
 

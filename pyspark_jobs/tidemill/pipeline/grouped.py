@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import InvalidInput, repr_of
@@ -15,6 +15,7 @@ from ..operators.groups_with_state import Group, GroupsWithStateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..operators.pandas_with_state import PandasWithStateOperator
 from ..operators.transform_with_state import TransformWithStateOperator
+from .graph import Grouped
 from .pyspark_names import OF_GROUPS, missing
 
 S = TypeVar("S")
@@ -31,8 +32,8 @@ class GroupedStream(Generic[S]):
     the key's rows of this batch to quarantine, leaves its state as it was, and processes the other keys.
     """
 
-    def __init__(self, attach: Callable[[Operator], S]) -> None:
-        self._attach = attach
+    def __init__(self, grouped: Grouped, attach: Callable[[Operator, Sequence[Grouped]], S]) -> None:
+        self._grouped, self._attach = grouped, attach
 
     def mapWithState(
         self,
@@ -271,6 +272,13 @@ class GroupedStream(Generic[S]):
         def __getattr__(self, name: str) -> Any:
             raise missing("a grouped stream", name, OF_GROUPS)
 
-    def add(self, operator: Operator) -> S:
-        """Add an operator that implements `tidemill.operators.contract`. A name in use is `InvalidInput`."""
-        return self._attach(operator)
+    def add(self, operator: Operator, *others: GroupedStream[S]) -> S:
+        """Add an operator that implements `tidemill.operators.contract`. A name in use is `InvalidInput`.
+
+        This stream is its first input, `others` are the further ones, in the order of the operator's `ports`. Their
+        keys must have equal types.
+        """
+        for other in others:
+            if not isinstance(other, GroupedStream):
+                raise InvalidInput(f"add: expected a grouped stream, found {repr_of(other)}", hint="use .groupBy(…)")
+        return self._attach(operator, (self._grouped, *(other._grouped for other in others)))

@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from .. import names
 from ..errors import InvalidInput
-from ..operators.contract import BoundOperator
+from ..operators.contract import BoundOperator, Input
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
 from .graph import Graph
@@ -25,7 +26,6 @@ from .nodes import (
     Union,
     Watermark,
     nearest_operator,
-    parent_of,
     parents_of,
     watermarks_of,
 )
@@ -58,18 +58,58 @@ class WatermarkRule:
 
 
 @dataclass(frozen=True)
+class Port:
+    """An input of an operator in the job: its number, and the watermarks of its rows. The least of them counts."""
+
+    operator: BoundOperator
+    number: int
+    watermarks: tuple[str, ...] = ()
+
+    @property
+    def input(self) -> Input:
+        """The input that the operator declares."""
+        return self.operator.inputs[self.number]
+
+    @property
+    def label(self) -> str:
+        """The name of the operator, and with several inputs that of this one, such as `pairs.right`."""
+        return names.input_label(self.operator.name, self.input.port)
+
+    def least(self, watermarks: Mapping[str, int]) -> int | None:
+        """Return the least of `watermarks` over this input, or None if it has no watermark."""
+        return _least(watermarks, self.watermarks)
+
+
+@dataclass(frozen=True)
 class Placed:
-    """An operator in the job, its node and its level. The level is the number of operators upstream of it."""
+    """An operator in the job, its node and its level: 1 + the greatest of the operators upstream of it, or 0."""
 
     operator: BoundOperator
     node: int
     level: int
-    watermarks: tuple[str, ...] = ()
-    """The watermarks of its input. The least of them counts."""
+    ports: tuple[Port, ...]
+    """Its inputs, by their numbers."""
+
+    @property
+    def watermarks(self) -> tuple[str, ...]:
+        """The watermarks of all inputs. The least of them counts for timeouts and for what ends."""
+        return tuple(dict.fromkeys(name for port in self.ports for name in port.watermarks))
 
     def least(self, watermarks: Mapping[str, int]) -> int | None:
-        """Return the least of `watermarks` over the operator's input, or None if the input has no watermark."""
-        return min((watermarks.get(name, 0) for name in self.watermarks), default=None)
+        """Return the least of `watermarks` over all inputs, or None if none of them has a watermark."""
+        return _least(watermarks, self.watermarks)
+
+
+def _least(watermarks: Mapping[str, int], of: Iterable[str]) -> int | None:
+    return min((watermarks.get(name, 0) for name in of), default=None)
+
+
+@dataclass(frozen=True)
+class Child:
+    """A node that another one feeds, as the parent with the number `place`."""
+
+    action: Action
+    place: int
 
 
 @dataclass(frozen=True)
@@ -100,9 +140,10 @@ class Job:
         """How many exchanges deep the job is; at least 1, because apply tasks write sinks and quarantine."""
         return max((placed.level + 1 for placed in self.operators.values()), default=1)
 
-    def children(self, node: int) -> list[Action]:
-        """Return the actions fed by a node, by number. The union of a stream with itself appears twice."""
-        return [action for action in self.actions for parent in action.parents if parent == node]
+    def children(self, node: int) -> list[Child]:
+        """Return what a node feeds, by number. The union of a stream with itself appears twice."""
+        found = ((action, place, parent) for action in self.actions for place, parent in enumerate(action.parents))
+        return [Child(action, place) for action, place, parent in found if parent == node]
 
     def outputs_of(self, node: int) -> list[Output]:
         """Return the sinks at a node."""
@@ -113,19 +154,19 @@ class Job:
         if self.outputs_of(node):
             return None
         found: frozenset[str] = frozenset()
-        for action in self.children(node):
-            below = self._reads_of(action)
+        for child in self.children(node):
+            below = self._reads_of(child)
             if below is None:
                 return None
             found |= below
         return found
 
-    def _reads_of(self, action: Action) -> frozenset[str] | None:
+    def _reads_of(self, child: Child) -> frozenset[str] | None:
+        action = child.action
         if action.operator is not None:
-            operator = self.operators[action.operator].operator
-            return (
-                None if operator.input.late == "quarantine" else operator.reads
-            )  # late rows are quarantined with all columns
+            port = self.operators[action.operator].ports[child.place]
+            # late rows are quarantined with all columns
+            return None if port.input.late == "quarantine" else port.operator.reads(port.number)
         if action.watermark is None:
             return None
         rule, below = self.watermarks.get(action.watermark), self.reads(action.number)
@@ -137,9 +178,18 @@ class Job:
         """Return the operators that a level applies, by number."""
         return [placed for placed in self.operators.values() if placed.level == level]
 
+    def port(self, label: str) -> Port | None:
+        """Return the input with a label such as `pairs.right`, or None if the job has no such input."""
+        placed = self.operators.get(names.operator_of(label))
+        return None if placed is None else next((port for port in placed.ports if port.label == label), None)
+
     def upstream(self, operator: str) -> list[str]:
         """Return the operators whose outputs an operator reads, directly or through stateless steps, by name."""
         return sorted(self.operators_above(*self._parents(operator)))
+
+    def upstream_of(self, port: Port) -> list[str]:
+        """Return the operators whose outputs one input reads, directly or through stateless steps, by name."""
+        return sorted(self.operators_above(self._parents(port.operator.name)[port.number]))
 
     def sources_of(self, operator: str) -> set[str]:
         """Return the sources whose rows an operator reads, directly or through stateless steps."""
@@ -262,14 +312,11 @@ def _placed(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Placed]:
     levels: dict[Node, int] = {}
     placed: dict[str, Placed] = {}
     for name, keyed in pipeline.operators.items():
-        level, above = 0, parent_of(keyed)
-        while above is not None:
-            if isinstance(above, Keyed):
-                level = levels[above] + 1
-                break
-            above = parent_of(above)
+        above = (nearest_operator(parent) for parent in parents_of(keyed))
+        level = 1 + max((levels[one] for one in above if one is not None), default=-1)
+        ports = (Port(keyed.operator, at, watermarks_of(parent)) for at, parent in enumerate(parents_of(keyed)))
         levels[keyed] = level
-        placed[name] = Placed(keyed.operator, numbers[keyed], level, watermarks_of(keyed))
+        placed[name] = Placed(keyed.operator, numbers[keyed], level, tuple(ports))
     return placed
 
 

@@ -1,6 +1,7 @@
-"""The nodes of the graph that a user's calls build. Each knows its parent, its columns and its event time.
+"""The nodes of the graph that a user's calls build. Each knows its parents, its columns and its event time.
 
-Nothing is checked or run here. INVARIANT: a node never changes, so streams can share it.
+Nothing is checked or run here. INVARIANT: a node never changes, so streams can share it. Whatever walks the graph asks
+`parents_of`.
 """
 
 from __future__ import annotations
@@ -85,9 +86,9 @@ class Watermark(Node):
 
 @dataclass(frozen=True, eq=False)
 class Keyed(Node):
-    """The output of a keyed operator over its parent."""
+    """The output of a keyed operator over its parents, one for each of its inputs."""
 
-    parent: Node = field(kw_only=True)
+    parents: tuple[Node, ...] = field(kw_only=True)
     operator: BoundOperator = field(kw_only=True)
 
 
@@ -107,17 +108,14 @@ class Write:
     sink: Any
 
 
-def parent_of(node: Node) -> Node | None:
-    """Return the only parent of a node, or None for a source and a union."""
-    return None if isinstance(node, Read) else getattr(node, "parent", None)
-
-
 def parents_of(node: Node) -> tuple[Node, ...]:
-    """Return all parents of a node."""
-    if isinstance(node, Union):
-        return node.parents
-    parent = parent_of(node)
-    return () if parent is None else (parent,)
+    """Return all parents of a node. Those of an operator are in the order of its inputs."""
+    match node:
+        case Stateless() | Watermark():
+            return (node.parent,)
+        case Union() | Keyed():
+            return node.parents
+    return ()
 
 
 def watermarks_of(node: Node) -> tuple[str, ...]:
@@ -129,7 +127,6 @@ def watermarks_of(node: Node) -> tuple[str, ...]:
 
 def nearest_operator(node: Node) -> Keyed | None:
     """Return the nearest upstream keyed operator, or None if the rows come from a source."""
-    current: Node | None = node
-    while current is not None and not isinstance(current, Keyed):
-        current = parent_of(current)
-    return current
+    if isinstance(node, Keyed):
+        return node
+    return next((found for parent in parents_of(node) if (found := nearest_operator(parent)) is not None), None)

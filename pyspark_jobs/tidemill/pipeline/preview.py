@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..operators.contract import close_on_error
+from ..operators.contract import BoundOperator, close_on_error
 from ..protocol.records import HASH_END
 from ..schema import one_batch
 from ..sources import asked
 from ..sources.contract import ReadContext, SourceFile
 from . import flow
 from .graph import Graph
-from .job import Job, Output, Placed, compile_job
+from .job import Job, Output, Placed, Port, compile_job
 from .nodes import Read
 
 
@@ -86,17 +86,17 @@ class _Preview:
 
     def __init__(self, job: Job, newest_ms: int) -> None:
         self.job, self.newest_ms = job, newest_ms
-        self._handles = {name: placed.operator.open() for name, placed in job.operators.items()}
+        ports = (port for placed in job.operators.values() for port in placed.ports)
+        self._handles = {port.label: port.operator.open_port(port.number) for port in ports}
         self._chunks: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         self._results: dict[str, pa.Table] = {}
         self._outputs: dict[str, list[pa.RecordBatch]] = defaultdict(list)
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Prepare rows for an operator. Each row stays its own, and no row is late."""
-        operator = placed.operator
-        given = flow.declared(rows, operator.input.schema)
-        prepared = self._handles[operator.name].prepare(given, self._pass(placed), combine=False).rows
-        self._chunks[operator.name].append(prepared)
+        given = flow.declared(rows, port.input.schema)
+        prepared = self._handles[port.label].prepare(given, self._pass(port.operator), combine=False).rows
+        self._chunks[port.label].append(prepared)
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Keep rows for a sink."""
@@ -113,7 +113,8 @@ class _Preview:
         handle = operator.open()
         handle.open([_native.StateMap.open(columns.engine(), [], 0, HASH_END) for columns in operator.maps])
         with close_on_error(handle):
-            made = handle.apply(self._chunks.pop(operator.name, []), self._pass(placed))
+            chunks = [(rows, port.number) for port in placed.ports for rows in self._chunks.pop(port.label, [])]
+            made = handle.apply([rows for rows, _ in chunks], self._pass(operator), [number for _, number in chunks])
             handle.finish()
         self._results[operator.name] = pa.Table.from_batches([made])
         if made.num_rows:
@@ -124,8 +125,8 @@ class _Preview:
         sinks = {name: _table(self._outputs[name], output.schema) for name, output in self.job.outputs.items()}
         return self._results | sinks
 
-    def _pass(self, placed: Placed) -> Any:
-        before = 0 if placed.operator.input.event_time is not None else None
+    def _pass(self, operator: BoundOperator) -> Any:
+        before = 0 if any(given.event_time is not None for given in operator.inputs) else None
         return _native.Pass("data", self.newest_ms, before, before)
 
 

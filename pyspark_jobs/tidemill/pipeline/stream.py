@@ -21,7 +21,7 @@ from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
 from ..units import duration_ms, interval_ms
-from .graph import Graph
+from .graph import Graph, Grouped
 from .grouped import GroupedStream
 from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, nearest_operator, parents_of
 from .pyspark_names import OF_STREAMS, missing
@@ -230,10 +230,10 @@ class Stream:
             first = min(event_time.names, key=lambda name: [name not in some for some in by])
             event_time = event_time.among(dict.fromkeys((first, *event_time.names)))
 
-        def attach(operator: Operator) -> Stream:
-            return Stream(self._pipeline, self._pipeline.add_operator(operator, self._node, event_time, names, window))
+        def attach(operator: Operator, streams: Sequence[Grouped]) -> Stream:
+            return Stream(self._pipeline, self._pipeline.add_operator(operator, streams))
 
-        return GroupedStream(attach)
+        return GroupedStream(Grouped(self._pipeline, self._node, event_time, names, window), attach)
 
     def _given(self, key: Any) -> Any:
         """Return the window column that `key` names, or `key` itself."""

@@ -36,8 +36,8 @@ _PARTS = ("key", "sub_key", "value")
 class Difference:
     """One difference between the code and the repository.
 
-    `what` differs: `operator`, `kind`, `key`, `sub_key`, `state`, `aggregate`, `input`, `rule` or `variable`; or,
-    without an operator, `repository`, `sink` or `watermark`. `field` is the path of the column, or the name of the
+    `what` differs: `operator`, `kind`, `ports`, `key`, `sub_key`, `state`, `aggregate`, `input`, `rule` or `variable`;
+    or, without an operator, `repository`, `sink` or `watermark`. `field` is the path of the column, or the name of the
     aggregate, rule, variable or watermark. `before` and `after` are types or values, empty if there is none. `outcome`
     says what will happen. `message` and `hint` are those of the error of a run; they are empty if the difference is
     accepted.
@@ -160,7 +160,13 @@ def compare_operator(
     rules = list(_rules(name, recorded, found, has_state))
     added = [one.field for one in rules if one.status == ACCEPTED]
     maps = [one for one in _maps(name, recorded, found, has_state) if not _is_partial(one, added)]
-    return [*_key(name, recorded, found, has_state), *rules, *_inputs(name, recorded, found, has_state), *maps]
+    return [
+        *_ports(name, recorded, found, has_state),
+        *_key(name, recorded, found, has_state),
+        *rules,
+        *_inputs(name, recorded, found, has_state),
+        *maps,
+    ]
 
 
 def _is_partial(one: Difference, aggregates: Iterable[str]) -> bool:
@@ -200,6 +206,14 @@ def _key(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_s
     if before != after:
         message = f"operator `{name}` has state by key {before}, this code declares {after}"
         yield _refused(name, has_state, "key", "key", ", ".join(before), ", ".join(after), message)
+
+
+def _ports(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_state: bool) -> Iterator[Difference]:
+    before, after = recorded.get("ports", []), found.get("ports", [])
+    if before != after:
+        was, now = (", ".join(f"`{port}`" for port in ports) or "one without a name" for ports in (before, after))
+        message = f"operator `{name}` has state made of rows of the inputs {was}, this code declares {now}"
+        yield _refused(name, has_state, "ports", "ports", ", ".join(before), ", ".join(after), message)
 
 
 def _rules(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_state: bool) -> Iterator[Difference]:

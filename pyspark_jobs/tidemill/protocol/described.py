@@ -39,6 +39,8 @@ class DescribedOperator:
     rules: dict[str, str]
     inputs: dict[str, DdlType] = field(default_factory=dict)
     """Types of columns that the state depends on but does not show; absent if it shows all of them."""
+    ports: list[str] = field(default_factory=list)
+    """The names of its inputs, in their order; absent if it has one."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -170,12 +171,18 @@ class OperatorMetrics:
     """Late rows that the function was given, with `late="keep"`."""
     failure: str = ""
     """The reason of one failed key, in one line: the first in sort order. Quarantine files have the reason per row."""
+    late_inputs: dict[str, Count] = field(default_factory=dict)
+    """Late rows by input, if the operator has several."""
 
     def plus(self, other: OperatorMetrics) -> OperatorMetrics:
         """Return the sum of both, field by field. `failure` is the one that sorts first."""
-        names = [field.name for field in dataclasses.fields(self) if field.name != "failure"]
+        names = [one.name for one in dataclasses.fields(self) if one.name not in ("failure", "late_inputs")]
         values = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return OperatorMetrics(**values, failure=min(filter(None, (self.failure, other.failure)), default=""))
+        return OperatorMetrics(
+            **values,
+            failure=min(filter(None, (self.failure, other.failure)), default=""),
+            late_inputs=dict(Counter(self.late_inputs) + Counter(other.late_inputs)),
+        )
 
 
 @dataclass(frozen=True)
@@ -191,6 +198,7 @@ class Furthest:
 class LateRow:
     """A late row, for messages: its event time, and the watermark that it was compared with.
 
+    `operator` is the label of the input: `pairs.right` if the operator has several.
     `file` is None for outputs of an operator, `row` also if a step does not keep the numbers of rows.
     """
 

@@ -55,6 +55,7 @@ REJECT_SCHEMA = pa.schema(
 """Rows in quarantine. `line` is the line of an unreadable record in its file, from 1 on; null for a whole file. `row`
 is the number of a row that was read, from 1 on, not counting a header. `kind` is one of the constants below. `operator`
 names the operators that did not take the row, separated by commas; null for an unreadable row, which no operator took.
+Of an operator with several inputs it names the input: `pairs.right`.
 `watermark` is the one that a row ahead would have moved too far."""
 UNREADABLE, FAILED, LATE, AHEAD, FILE = "unreadable", "failed", "late", "ahead", "file"
 """Why a row is in quarantine: it could not be read, a user's function failed for its key, it was late, or its event

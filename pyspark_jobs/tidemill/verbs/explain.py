@@ -114,7 +114,7 @@ def _tree(job: Job, action: Action, indent: str, shown: set[int], chosen: set[in
     for output in job.outputs_of(action.number) if chosen is None else ():
         kept = "kept in the repository" if output.sink is None else repr(output.sink)
         yield f"{indent}  sink `{output.name}`: {kept}"
-    for child in dict.fromkeys(job.children(action.number)):
+    for child in {one.action.number: one.action for one in job.children(action.number)}.values():
         if chosen is None or child.number in chosen:
             yield from _tree(job, child, indent + "  ", shown, chosen)
 

@@ -49,7 +49,8 @@ def key_columns(name: str, recorded: dict[str, Any], partial: bool) -> list[str]
 
 
 def _in_key(operator: BoundOperator, names: list[str]) -> list[str]:
-    return [name for name in names if name in operator.input.key or name in operator.windows]
+    key = operator.inputs[0].key
+    return [name for name in names if name in key or name in operator.windows]
 
 
 def _declared(table: pa.Table, columns: MapColumns) -> pa.Table:

@@ -23,7 +23,7 @@ from ..errors import InvalidInput, TidemillError
 from ..operators.contract import Input
 from ..operators.window import Window
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed
+from ..pipeline.job import Output, Placed, Port
 from ..protocol.records import Plan, Split
 from ..schema import int64_scalar
 from ..sources.contract import SourceFile
@@ -120,11 +120,11 @@ class _OfKey:
         self.placed, self.key = placed, key
         self.rows: list[dict[str, Any]] = []
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Keep rows of the key."""
-        if placed.operator.name == self.placed.operator.name:
-            table = pa.Table.from_batches([flow.declared(rows, placed.operator.input.schema)])
-            given = placed.operator.input
+        if port.operator.name == self.placed.operator.name:
+            given = port.input
+            table = pa.Table.from_batches([flow.declared(rows, given.schema)])
             place = None if given.window is None else given.window[1]
             columns = [number for number in range(self.key.num_columns) if number != place][: len(given.key)]
             key = self.key.select(columns)

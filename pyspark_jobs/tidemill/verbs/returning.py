@@ -229,8 +229,11 @@ def _with_present_names(head: Commit | None, row: Row, made: Commit) -> Row:
     """Return a row with the names that its operators have now. Migrations may have renamed them."""
     if head is None or not row["operator"]:
         return row
-    names = [present_name(name, made.renamed, head.renamed) for name in row["operator"].split(",")]
-    return {**row, "operator": ",".join(names)}
+    found = []
+    for label in row["operator"].split(","):
+        name, dot, port = label.partition(".")
+        found.append(present_name(name, made.renamed, head.renamed) + dot + port)
+    return {**row, "operator": ",".join(found)}
 
 
 def destination(job: Job, row: Row) -> tuple[tuple[str, ...], str]:
@@ -247,17 +250,18 @@ def destination(job: Job, row: Row) -> tuple[tuple[str, ...], str]:
         raise Refusal(f"this code has no source `{row['source']}`")
     if row["kind"] == UNREADABLE:
         return (), ""
-    for name in operators:
-        if name not in job.operators:
-            raise Refusal(f"this code has no operator `{name}`")
+    for label in operators:
+        if job.port(label) is None:
+            raise Refusal(f"this code has no operator `{label}`")
     if row["kind"] == AHEAD:
         if row["watermark"] not in job.watermarks:
             raise Refusal(f"this code has no watermark `{row['watermark']}`")
         return operators, row["watermark"]
     if row["kind"] == LATE:
-        strict = [name for name in operators if job.operators[name].operator.input.late != "keep"]
+        late_of = {label: port.input.late for label in operators if (port := job.port(label)) is not None}
+        strict = [label for label, late in late_of.items() if late != "keep"]
         if strict:
-            late = job.operators[strict[0]].operator.input.late
+            late = late_of[strict[0]]
             raise Refusal(
                 f"it is late for operator {_listed(strict)}, which would find it late again: its watermark is declared "
                 f'late="{late}", expected late="keep"'

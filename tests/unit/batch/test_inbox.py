@@ -62,6 +62,21 @@ def test_chunks_are_in_plan_order_whatever_order_they_arrived_in() -> None:
     assert [one.head.order for one in inbox.chunks("op", 0)] == [(0, 2), (0, 10), (1, 0)]
 
 
+def test_chunks_of_one_input_come_before_those_of_the_next() -> None:
+    inbox = Inbox([chunk((0, 0), port=1), chunk((2, 0)), chunk((1, 0), port=1), chunk((0, 1))])
+    found = [(one.head.port, one.head.order) for one in inbox.chunks("op", 0)]
+    assert found == [(0, (0, 1)), (0, (2, 0)), (1, (0, 0)), (1, (1, 0))]
+
+
+def test_rows_for_a_later_level_are_taken_once_and_are_no_error() -> None:
+    inbox = Inbox([header(0, 3), chunk((0,)), chunk((1,), pass_number=1), chunk((0,), subject="lost")])
+    inbox.check(1, level=0)
+    assert [one.head.pass_number for one in inbox.take(["op"])] == [0, 1]
+    assert inbox.take(["op"]) == []
+    with pytest.raises(InternalError, match="rows of pass 0 arrived for `lost`, which did not read them"):
+        inbox.check_read(0)
+
+
 def test_passes_are_separate() -> None:
     inbox = Inbox([chunk((0,)), chunk((1,), pass_number=1)])
     assert [one.head.order for one in inbox.chunks("op", 1)] == [(1,)]

@@ -35,7 +35,7 @@ def test_rows_of_an_operator_are_sent_one_by_one_by_pass() -> None:
     made = batch(chained(), [])
     sender = Sender(made, 0, Observed(event_times={"ts": (1, 2)}), combine=False)
     passes = [Outgoing(sender, Origin((0, number), 0, number)) for number in (0, 1)]
-    second = made.job.operators["second"]
+    second = made.job.operators["second"].ports[0]
     passes[1].to_operator(second, rows(7))
     passes[0].to_operator(second, rows(5, 5))
     inbox = sent(sender, *passes)
@@ -51,7 +51,7 @@ def test_rows_that_reach_an_operator_twice_keep_the_order_of_their_turns() -> No
     sender = Sender(made, 0, Observed(), combine=False)
     outgoing = Outgoing(sender, Origin((0, 0), 0))
     for total in (3, 1, 2):
-        outgoing.to_operator(made.job.operators["second"], rows(total))
+        outgoing.to_operator(made.job.operators["second"].ports[0], rows(total))
     inbox = sent(sender, outgoing)
     assert [chunk.batch().column(0)[0].as_py() for chunk in inbox.chunks("second", 0)] == [3, 1, 2]
 
@@ -69,7 +69,9 @@ def test_outputs_that_are_late_downstream_count_for_that_operator_and_not_as_inp
     sender = Sender(made, 0, Observed(), combine=False)
     outgoing = Outgoing(sender, Origin((0, 0), 0))
     times = pa.array([datetime(1970, 1, 1, tzinfo=UTC), datetime(1971, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    outgoing.to_operator(made.job.operators["second"], pa.RecordBatch.from_pydict({"k": ["a", "b"], "last": times}))
+    outgoing.to_operator(
+        made.job.operators["second"].ports[0], pa.RecordBatch.from_pydict({"k": ["a", "b"], "last": times})
+    )
     inbox = sent(sender, outgoing)
     assert (inbox.late, inbox.late_rows, inbox.quarantined_rows) == ({"second": 1}, 0, 0)
     (row,) = [row for chunk in inbox.quarantined() for row in chunk.batch().to_pylist()]

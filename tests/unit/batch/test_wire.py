@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -18,6 +20,18 @@ def test_a_chunk_is_decoded_as_it_was_encoded() -> None:
     assert isinstance(chunk, wire.Chunk)
     assert chunk.head == HEAD
     assert chunk.batch().equals(ROWS)
+
+
+def test_a_chunk_that_is_passed_on_keeps_its_rows_and_their_alignment() -> None:
+    arrived = wire.decode(wire.chunk(HEAD, ROWS))
+    assert isinstance(arrived, wire.Chunk)
+    for sender in (4, 10**9):
+        data = wire.again(replace(HEAD, sender=sender, port=1), arrived.body)
+        assert (4 + int.from_bytes(data[:4], "little")) % 64 == 0
+        again = wire.decode(data)
+        assert isinstance(again, wire.Chunk)
+        assert (again.head.sender, again.head.port, again.head.order) == (sender, 1, HEAD.order)
+        assert again.batch().equals(ROWS)
 
 
 def test_the_rows_of_a_chunk_are_aligned_for_arrow() -> None:

@@ -7,7 +7,9 @@ use arrow_schema::{DataType, Field, Schema};
 use cpu_time::ThreadTime;
 use tidemill_core::StateMap;
 use tidemill_core::aggregate::Function;
-use tidemill_core::operator::{AggregateOperator, AggregateSpec, Call, Combine, Operator, Output, Pass, PassKind};
+use tidemill_core::operator::{
+    AggregateOperator, AggregateSpec, Call, Chunks, Combine, Operator, Output, Pass, PassKind,
+};
 
 use crate::chance::{key_of, mix};
 use crate::peer::{self, Totals};
@@ -84,7 +86,7 @@ impl<K: Key> Scenario for Aggregate<K> {
                     done("prepare");
                     chunks.extend(self.operator.rest().unwrap());
                     done("combine");
-                    self.operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
+                    self.operator.apply(&Chunks::of_one_input(&chunks), &mut maps, &pass, &mut out).unwrap();
                     done("apply");
                     maps
                 });

@@ -14,7 +14,7 @@ use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one, partials_of, update};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
-use super::{Combine, Metrics, Operator, Output, Pass, Prepared, Signature};
+use super::{Chunks, Combine, Metrics, Operator, Output, Pass, Prepared, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -243,7 +243,7 @@ impl Operator for AggregateOperator {
         self.combiner.take().map(|kept| self.combined(kept)).transpose()
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.signature, maps)?;
         let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         let ends = self.ends();

@@ -14,7 +14,7 @@ use arrow_select::interleave::interleave;
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::expiry_ms;
 use super::exchange::{ExchangeColumns, column_names, needed_event_time};
-use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared, Signature};
+use super::{Chunks, Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -147,7 +147,7 @@ impl Operator for DeduplicateOperator {
         Ok(prepared)
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.signature, maps)?;
         self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
         self.metrics.rows_updated += self.pass_new(chunks, map, pass, out)?;

@@ -4,6 +4,7 @@
 //! the result depends on the rows and their order, never on how a batch was split over tasks.
 
 mod aggregate;
+mod chunks;
 mod columns;
 mod combiner;
 mod deduplicate;
@@ -26,6 +27,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
 pub use aggregate::{AggregateOperator, AggregateSpec};
+pub use chunks::Chunks;
 pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
 pub use key_time::KeyTimeSpec;
@@ -118,6 +120,9 @@ pub struct Signature {
 }
 
 /// A keyed operator: `prepare` before the exchange, `apply` after it.
+///
+/// An operator with several inputs has one object for each input that prepares its rows. The key columns come first and
+/// have the same types in all of them; the other columns may differ.
 pub trait Operator: Send {
     /// Return the operator's name, state maps and columns. They never change.
     fn signature(&self) -> &Signature;
@@ -131,10 +136,10 @@ pub trait Operator: Send {
         Ok(None)
     }
 
-    /// Fold the prepared rows (chunks in plan order) into the maps, then fire what is due.
+    /// Fold the prepared rows into the maps, in the order of the chunks, then fire what is due.
     ///
     /// After an error the maps hold a part of the pass, so the caller must drop them.
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()>;
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()>;
 
     /// Return the counters since the operator was created.
     fn metrics(&self) -> Metrics;

@@ -18,7 +18,7 @@ use super::combiner::{Combiner, Kept, Values};
 use super::event_time::{expiry_ms, time_column, times_us};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::touching::{Piece, Touching};
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared, Signature};
+use super::{Chunks, Combine, Groups, Metrics, Operator, Output, Pass, Prepared, Signature};
 use crate::error::{Error, Result};
 use crate::key::{Keys, word_order};
 use crate::map::{Rows, StateMap, take_rows};
@@ -310,7 +310,7 @@ impl Operator for SessionOperator {
         self.combiner.take().map(|kept| self.combined(kept)).transpose()
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.signature, maps)?;
         let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         if !groups.is_empty() {

@@ -22,7 +22,7 @@ pub use visit::{Fate, KeyedFunction, Returned, Visit};
 use super::columns::{InputColumn, chunk_keys, map_of, only_map};
 use super::event_time::event_times_ms;
 use super::exchange::ExchangeColumns;
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt, Signature};
+use super::{Chunks, Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt, Signature};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -251,7 +251,7 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
         Ok(prepared)
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.signature, maps)?;
         if pass.begins && pass.kind == PassKind::Data {
             initial::begin(map, self.timeout, pass)?;

@@ -26,7 +26,7 @@ use super::columns::{InputColumn, chunk_keys, keys_of};
 use super::event_time::expiry_ms;
 use super::exchange::ExchangeColumns;
 use super::groups::places_without;
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature};
+use super::{Chunks, Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -206,7 +206,7 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
         Ok(prepared)
     }
 
-    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         if maps.len() != self.signature.maps.len() {
             let (found, expected) = (maps.len(), self.signature.maps.len());
             return Err(Error::InternalError(format!(

@@ -8,7 +8,9 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::{Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit, Written};
+use super::{
+    Answer, Cause, Chunks, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit, Written,
+};
 use crate::operator::{Combine, LateRows, Operator, Output, Pass, PassKind};
 use crate::{KeyRange, Result, StateMap};
 
@@ -119,7 +121,7 @@ impl World {
         )?;
         let prepared = self.operator.prepare(&given, &pass, Combine::Split)?;
         let mut out = Output::new(output_schema());
-        self.operator.apply(&[prepared.rows], &mut self.maps, &pass, &mut out)?;
+        self.operator.apply(&Chunks::of_one_input(&[prepared.rows]), &mut self.maps, &pass, &mut out)?;
         let rows = out.into_rows()?;
         let columns = [0, 1].map(|column| rows.column(column).as_primitive::<Int64Type>().values().to_vec());
         Ok(columns[0].iter().copied().zip(columns[1].iter().copied()).collect())

@@ -1,4 +1,5 @@
 //! Tests of what the operators share.
 
+mod chunks;
 mod combined;
 mod groups;

@@ -1,7 +1,9 @@
 """What the packaging tests share: wheel and sdist of this checkout, and empty environments to put them in.
 
-Each is made once a session, in temporary folders; the checkout itself is not touched, but for `target/`, which all
-builds share so that the arrow crates are compiled once.
+Each is made once a session, in temporary folders; the checkout itself is not touched, but for `target/`. All builds
+share it, so that little is compiled. The wheel is built with the Python and maturin of `.venv`, as `make build` does,
+and cargo compiles a crate again only if a file that it was made of is missing, or newer than what it made. Files in an
+sdist are old, and a test compares their content.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+AS_THE_CHECKOUT = ("--no-build-isolation", "--python", ROOT / ".venv/bin/python")
+"""Another interpreter or maturin would compile pyo3 and the binding again."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,11 @@ def sdist(uv: str, sources: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="session")
 def wheel(uv: str, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the sdist: so the sdist holds everything that a build needs."""
-    folder = tmp_path_factory.mktemp("wheel")
-    run_checked(uv, "build", "--quiet", "--wheel", "--out-dir", folder, sdist)
+    unpacked, folder = tmp_path_factory.mktemp("unpacked"), tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as archive:  # uv would set the times of the files to now
+        archive.extractall(unpacked, filter="data")
+    (project,) = unpacked.iterdir()
+    run_checked(uv, "build", "--quiet", "--wheel", *AS_THE_CHECKOUT, "--out-dir", folder, project)
     (built,) = folder.glob("*.whl")
     return built
 

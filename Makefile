@@ -5,18 +5,23 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(CURDIR)/build/uv
 
 PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
-# One worker runs all tests of a file, so that they share fixtures. Each worker may start a Spark session.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
-SLOW := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# One worker runs all tests of a file, so that they share fixtures. The longest files begin first (tests/later.py).
+FILES := --dist loadfile --no-loadscope-reorder
+PARALLEL := --numprocesses auto --maxprocesses 4 $(FILES)
+# Each worker may have Spark, Airflow and an S3 server at the same time.
+SERVERS := --numprocesses 2 $(FILES)
 FUZZ := segment
+# With the settings of `make build`, or pyo3 and the binding would be compiled again after each change between the two.
+CARGO = PYO3_BUILD_EXTENSION_MODULE=1 \
+	$(addprefix PYO3_CONFIG_FILE=,$(firstword $(wildcard $(CURDIR)/target/maturin/pyo3-config-*.txt))) cargo
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel wheels pythons demo docs pictures fmt lint test bench check fuzz chaos exhaustive pins
+.PHONY: help setup build wheel wheels pythons demo docs pictures fmt lint lint-python lint-rust test bench check check-servers fuzz chaos exhaustive pins
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the pinned packages into .venv, and the test servers (S3, PostgreSQL); quick if nothing changed
 	@.ci/setup
@@ -50,26 +55,33 @@ fmt: setup ## format Python and Rust
 	@cargo fmt --all
 
 lint: build ## check format, ruff, wording, mypy, imports between packages, clippy
+	@$(MAKE) --no-print-directory --jobs 2 lint-rust lint-python
+
+lint-python:
 	$(PYTHON_BIN)/ruff format --check --quiet .
 	$(PYTHON_BIN)/ruff check --quiet .
 	$(PYTHON_BIN)/python .ci/prose.py
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/lint-imports
+
+lint-rust:
 	cargo fmt --all --check
-	cargo clippy --release --quiet --locked --workspace --all-targets -- -D warnings
-	cargo clippy --release --quiet --locked --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target \
+	$(CARGO) clippy --release --quiet --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --quiet --locked --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target \
 		--all-targets -- -D warnings
 
-test: build ## run all Python tests except those marked slow
-	@$(PYTEST) -q -m "not slow" $(PARALLEL) $(ARGS)
+test: build ## run all Python tests except those marked slow or servers
+	@$(PYTEST) -q -m "not slow and not servers" $(PARALLEL) $(ARGS)
 
 bench: build ## measure figures for benchmarks/README.md; BENCH=operators or state_core, ARGS for options
 	@$(PYTHON_BIN)/python benchmarks/$(or $(BENCH),first_light).py $(ARGS)
 
-check: lint ## run everything that CI runs: lint, Rust tests, slow tests and `make test`
-	cargo test --release --quiet --locked --workspace
-	$(PYTEST) -q -m slow $(SLOW)
-	@$(MAKE) --no-print-directory test
+check: lint ## run lint, Rust tests, and all Python tests that need no servers; CI runs this and check-servers
+	$(CARGO) test --release --quiet --locked --workspace
+	$(PYTEST) -q -m "not servers" $(PARALLEL)
+
+check-servers: build ## run the tests that need S3, PostgreSQL, Airflow, Spark, a browser, or environments of wheels
+	$(PYTEST) -q -m servers $(SERVERS) $(ARGS)
 
 fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache, csv, json or parquet for others, ARGS for libFuzzer
 	@$(PYTHON_BIN)/python fuzz/seeds.py build/fuzz/seeds
@@ -82,7 +94,7 @@ chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SEC
 	@$(PYTHON_BIN)/python -m tests.crash.chaos
 
 exhaustive: build ## try every damage, restore and failed write, of which `make check` tries a sample; takes an hour
-	TIDEMILL_EXHAUSTIVE=1 $(PYTEST) -q $(SLOW) tests/crash tests/model/test_requests.py $(ARGS)
+	TIDEMILL_EXHAUSTIVE=1 $(PYTEST) -q $(SERVERS) tests/crash tests/model/test_requests.py $(ARGS)
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

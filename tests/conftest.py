@@ -1,9 +1,12 @@
-"""What all tests share: the S3 server, the Spark cluster, and which tests only `make check` runs (`later`)."""
+"""What all tests share: the S3 server, the Spark cluster, and which tests a command leaves out (`later`)."""
 
 from __future__ import annotations
 
+import compileall
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +20,21 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("tests.model.at_once")
 _workers: list[dict[str, int]] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let this process store the bytecode of tests and of the package, also where PYTHONDONTWRITEBYTECODE is set.
+
+    Tests start hundreds of processes, which would compile the package again each. The bytecode of what tests write
+    themselves is not stored, because they may write a file again within a second.
+    """
+    sys.dont_write_bytecode = False
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(__file__).parents[1] / "pyspark_jobs", quiet=2)
+
+
+def pytest_collection_finish() -> None:
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,7 +61,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     lines = later.summary(config, [counts for counts in _workers if counts])
     if lines:
-        terminalreporter.section("tests left out by -m; `make check` runs all of them")
+        terminalreporter.section("tests left out by -m; `make check` and `make check-servers` run them")
         for line in lines:
             terminalreporter.write_line(line)
 

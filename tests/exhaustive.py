@@ -1,4 +1,4 @@
-"""Whether long campaigns try every case, or the sample that fits into `make check`.
+"""Whether long campaigns try every case, or the sample that fits into a run of CI.
 
 `make exhaustive` sets the variable. A sample is the same in every run, so that a failure can be repeated.
 """

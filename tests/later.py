@@ -1,8 +1,13 @@
-"""Which tests `make test` leaves to `make check`, and why.
+"""Which tests each command leaves out, why, and which ones begin first.
 
-`make test` is the loop of a developer and ends in three minutes. `make check` runs everything. A folder or file is
-listed in `LATER`; a single test has the mark `@pytest.mark.slow("reason")`. Both commands print how many tests they
+A test says itself what it is, by `@pytest.mark.slow("reason")` or `@pytest.mark.servers("reason")`, for a file
+`pytestmark`. `make test` runs tests without a mark. `make check` adds the slow ones. `make check-servers` runs those
+that need servers: S3, PostgreSQL, Airflow, Spark and its clusters, a browser, or environments made from wheels. A test
+that asks for a fixture of `FIXTURES` has the mark `servers` without saying so. Each command prints how many tests it
 left out, by reason.
+
+A file that takes longer than a minute says so by `seconds=`. The longest files begin first, so that no process waits
+for another at the end.
 """
 
 from __future__ import annotations
@@ -11,78 +16,35 @@ from collections import Counter
 
 import pytest
 
-IN_THE_LOOP = ""
-LATER = {
-    "tests/crash": "interrupt a run at every step",
-    "tests/crash/test_damage.py": IN_THE_LOOP,
-    "tests/crash/test_scheduled.py": IN_THE_LOOP,
-    "tests/crash/test_restored.py": IN_THE_LOOP,
-    "tests/spark": "start Spark",
-    "tests/airflow/test_operators.py": "run Airflow tasks",
-    "tests/airflow/test_outcome.py": "run Airflow tasks",
-    "tests/airflow/test_process.py": "run Airflow tasks",
-    "tests/airflow/test_remote_spark.py": "run jobs on a Spark cluster",
-    "tests/airflow/test_scheduled.py": "run an Airflow scheduler",
-    "tests/packaging": "build wheels and environments",
-    "tests/packaging/test_hygiene.py": IN_THE_LOOP,
-    "tests/docs/test_site.py": "build the documentation",
-    "tests/docs/test_examples.py": "run every example",
-    "tests/unit/native/test_stub.py": "compare the stub with the binary",
-    "tests/unit/native/test_hostile_callers.py": "hostile input",
-    "tests/unit/native/test_garbage_collection_during_calls.py": "hostile input",
-    "tests/unit/native/test_broken_arrow.py": "hostile input",
-    "tests/unit/native/test_forked_maps.py": "hostile input",
-    "tests/unit/native/test_out_of_memory.py": "hostile input",
-    "tests/unit/state/test_ten_thousand_batches.py": "ten thousand batches",
-    "tests/unit/state/test_layers.py": "long random runs",
-    "tests/unit/state/test_dead_segments.py": "long random runs",
-    "tests/model/test_windows_and_duplicates.py": "long random runs",
-    "tests/model/test_processor.py": "long random runs",
-    "tests/model/test_rearmed_timeouts.py": "long random runs",
-    "tests/model/test_every_operator.py": "long random runs",
-    "tests/model/test_same_aggregates.py": "long random runs",
-    "tests/model/test_cost.py": "long random runs",
-    "tests/model/test_diff.py": "long random runs",
-    "tests/model/test_function_fails_once.py": "long random runs",
-    "tests/unit/sources/test_retail_files.py": "a year of real data",
-    "tests/docs/test_readme.py": "start the command line as a process",
-    "tests/unit/demo/test_demo.py": "run the demo",
-    "tests/unit/state/test_disk_cache_writers.py": "kill processes that write the cache",
-    "tests/journeys/test_disk_cache_in_use.py": "kill processes that write the cache",
+FIXTURES = {
+    "s3_server": "use an S3 server",
+    "cluster": "run jobs on a Spark cluster",
+    "connect_session": "start Spark",
+    "spark_session": "start Spark",
 }
-"""Folders and files of `make check` alone, with what their tests do. A longer path overrides a shorter one."""
-LONGEST = (
-    "tests/airflow/test_scheduled.py",
-    "tests/packaging/test_wheel_and_sdist.py",
-    "tests/spark/test_cluster.py",
-    "tests/airflow/test_remote_spark.py",
-    "tests/crash/test_corrections.py",
-    "tests/crash/test_damage.py",
-    "tests/docs/test_pages.py",
-    "tests/crash/test_kill_spark.py",
-    "tests/spark/test_engine_session.py",
-)
-"""The slow tests of these files take longest. They begin first, so that no process waits for another at the end."""
+"""Fixtures that start a server, and what their tests do."""
 _key = pytest.StashKey[Counter[str]]()
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Mark the tests of `LATER` as slow, and move those of `LONGEST` to the front."""
-    places = {path: place for place, path in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+    """Mark the tests that use servers, and sort the longest files to the front."""
     for item in items:
-        path = item.nodeid.partition("::")[0]
-        known = [place for place in LATER if path == place or path.startswith(f"{place}/")]
-        reason = LATER[max(known, key=len)] if known else IN_THE_LOOP
-        if reason and item.get_closest_marker("slow") is None:
-            item.add_marker(pytest.mark.slow(reason))
+        used = [what for fixture, what in FIXTURES.items() if fixture in getattr(item, "fixturenames", ())]
+        if used and item.get_closest_marker("servers") is None:
+            item.add_marker(pytest.mark.servers(used[0]))
+    items.sort(key=_seconds, reverse=True)
+
+
+def _seconds(item: pytest.Item) -> int:
+    marks = (item.get_closest_marker(name) for name in ("servers", "slow"))
+    return max((mark.kwargs.get("seconds", 0) for mark in marks if mark is not None), default=0)
 
 
 def count(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Count deselected tests by reason."""
     counted = config.stash.setdefault(_key, Counter())
     for item in items:
-        found = item.get_closest_marker("slow")
+        found = item.get_closest_marker("servers") or item.get_closest_marker("slow")
         counted[found.args[0] if found is not None else "run in make test"] += 1
 
 

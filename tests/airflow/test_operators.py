@@ -16,6 +16,8 @@ import pytest
 
 from tidemill.airflow.report import FIGURES
 
+pytestmark = pytest.mark.slow("run Airflow tasks")
+
 Env = Callable[[str], dict[str, str]]
 Pids = Callable[..., list[int]]
 Alive = Callable[[list[int]], list[int]]

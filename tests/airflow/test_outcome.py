@@ -17,6 +17,8 @@ import pytest
 import tidemill as tm
 from tidemill.airflow.report import FIGURES
 
+pytestmark = pytest.mark.slow("run Airflow tasks")
+
 DAG = """
 import json, os
 from datetime import timedelta

@@ -23,7 +23,7 @@ import tidemill as tm
 from tests.airflow.conftest import settings_of, wait_until
 from tests.browser import MISSING, Browser, chromium
 
-pytestmark = pytest.mark.slow("run an Airflow API server")
+pytestmark = pytest.mark.servers("run an Airflow API server", seconds=70)
 
 PIPELINE = """
 from pathlib import Path

@@ -25,6 +25,8 @@ from tests.servers.spark_cluster import SparkCluster, Worker
 from tests.servers.spark_connect import SparkConnectServer
 from tidemill.verbs.results import read_result
 
+pytestmark = pytest.mark.servers("run jobs on a Spark cluster", seconds=180)
+
 SOURCE = Path(same_result.__file__).read_text()
 CONF = {"tidemill.block_rows": same_result.BLOCK_ROWS}
 DAG = """

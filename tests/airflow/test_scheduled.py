@@ -22,6 +22,8 @@ from tests.airflow.side_by_side import SideBySide
 from tests.processes import in_session, living, parent, session_of
 from tests.servers.airflow_servers import KILLS, AirflowServers, missing, wait_until
 
+pytestmark = pytest.mark.servers("run an Airflow scheduler", seconds=400)
+
 SETTINGS = {
     **KILLS,
     # With other tests on the same cores, a healthy task or scheduler may be late.

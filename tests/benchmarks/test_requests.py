@@ -12,7 +12,7 @@ import pytest
 from tests.servers.s3_proxy import longest_chain
 
 
-@pytest.mark.slow("run a benchmark")
+@pytest.mark.servers("use an S3 server")
 def test_every_action_is_measured(tmp_path: Path) -> None:
     program, found = Path(__file__).parents[2] / "benchmarks" / "requests.py", tmp_path / "figures.json"
     small = ["--rounds", "1", "--keys", "100", "--rows", "10", "--delay-ms", "0", "--tasks", "1", "2"]

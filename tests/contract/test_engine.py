@@ -30,7 +30,7 @@ def connect_session() -> Iterator[Any]:
         spark.stop()
 
 
-ON_SPARK = pytest.mark.slow("start Spark")
+ON_SPARK = pytest.mark.servers("start Spark")
 
 
 @pytest.fixture(
@@ -304,7 +304,7 @@ def test_modules_registered_to_go_by_value_are_removed_again(engine: Engine) -> 
     assert __name__ not in before
 
 
-@pytest.mark.slow("start Spark")
+@pytest.mark.servers("start Spark")
 def test_a_connect_server_that_does_not_size_batches_gets_few_rows_and_its_setting_back(connect_session: Any) -> None:
     setting, bytes_setting = (f"spark.sql.execution.arrow.max{name}PerBatch" for name in ("Records", "Bytes"))
     before, bytes_before = connect_session.conf.get(setting), connect_session.conf.get(bytes_setting)

@@ -18,7 +18,7 @@ from tidemill.errors import CorruptState, InvalidInput
 from tidemill.store import ObjectMissing, ObjectReplaced, Store, open_store, probe
 from tidemill.store.fault import Effect, Fault, FaultStore
 
-KINDS = ("memory", "local", "s3", "fault")
+KINDS = ("memory", "local", pytest.param("s3", marks=pytest.mark.servers("use an S3 server")), "fault")
 
 ODD_NAMES = [
     "plain",

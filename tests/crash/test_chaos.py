@@ -18,6 +18,8 @@ from tests.servers.minio import MinioServer
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import S3Proxy
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 SEED = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "3"))
 

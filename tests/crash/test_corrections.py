@@ -29,6 +29,8 @@ from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
 
+pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=270)
+
 SKIPPED = "0003.json"
 WATERMARK = "2024-01-01T00:00:00"
 FIRST = 3

@@ -16,6 +16,8 @@ from tests.crash.test_matrix import EFFECTS, TASKS, drain, fresh, next_process
 from tests.model.every_operator import FRAMES, OPERATORS, frames_pipeline, make_files, pipeline, results
 from tidemill.store.fault import Crash, Fault, FaultStore
 
+pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=80)
+
 FILES, ROWS, SHARES = 2, 14, 2
 
 

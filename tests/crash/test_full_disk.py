@@ -25,6 +25,8 @@ from tests.crash.test_corrections import ACTIONS, Action, again, differences, se
 from tests.crash.worlds import World
 from tests.exhaustive import EXHAUSTIVE
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 PROBE = importlib.import_module("tidemill.store.probe")
 """The module, which the function of its name hides."""
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.crash.drain import BATCHES, ROOT, Point, Project, command, kill_at, seen
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 MARKS = [  # what appears – the drain is killed as soon as it is seen
     f"{ROOT}/branches/main/plans/0000000001.json",
     f"{ROOT}/state/users/*/main/0000000002-*.parquet",

@@ -19,6 +19,8 @@ import pytest
 from tests.crash.drain import BATCHES, ROOT, Death, Point, Project, command, kill_at, seen
 from tests.crash.processes import Process, family, living
 
+pytestmark = pytest.mark.servers("kill Spark drivers", seconds=80)
+
 MOST_SECONDS_TO_END = 20
 WORKING = Counter(java=1, python=3)  # the driver, Spark's daemon, and a worker at least
 POINTS = {

@@ -21,6 +21,8 @@ import pytest
 
 from tests.crash.drain import BATCHES, Project, command, seen, step_of
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 EVENTS = int(os.environ.get("TIDEMILL_KILLS", "12"))
 SEED = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
 MOST_SECONDS = 120

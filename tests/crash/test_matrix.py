@@ -21,6 +21,8 @@ from tidemill.sinks import folder as sink_folder
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 BATCHES, TASKS = 3, 2
 
 

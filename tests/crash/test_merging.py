@@ -27,6 +27,8 @@ from tidemill.store.memory import MemoryStore
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import MergeReport, merge
 
+pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=60)
+
 ALL = MergeRule(ratio=1 << 40, least_rows=0)
 EVERY = [13, pytest.param(2, marks=pytest.mark.slow("interleave two processes at every second store call"))]
 """At every how many calls of one process the other one runs."""

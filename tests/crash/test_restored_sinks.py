@@ -19,6 +19,8 @@ from tests.journeys.shop import arrive, files, opened, published, run
 from tidemill import clock
 from tidemill.driver import lost_versions
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 BY_FOLDER = {"partitionBy": ["k"]}
 
 

@@ -28,6 +28,8 @@ from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
 from tidemill.store import s3 as s3_store
 
+pytestmark = pytest.mark.servers("use an S3 server", seconds=100)
+
 SEED = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
 BAD = {
     "500": Fault(500, "InternalError"),

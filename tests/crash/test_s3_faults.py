@@ -24,6 +24,8 @@ from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
 from tidemill.store import open_store
 
+pytestmark = pytest.mark.servers("use an S3 server")
+
 FAULTS = int(os.environ.get("TIDEMILL_S3_FAULTS", "40"))
 SEED = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
 KINDS = {

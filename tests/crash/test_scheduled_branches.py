@@ -30,6 +30,8 @@ from tidemill.driver.steps import Steps
 from tidemill.store import open_store
 from tidemill.verbs.open import on_branch
 
+pytestmark = pytest.mark.slow("interrupt a run at every step")
+
 SEEDS = int(os.environ.get("TIDEMILL_SCHEDULES", "0"))
 FIRST_SEED = int(os.environ.get("TIDEMILL_SEED", "0"))
 PAIR = os.environ.get("TIDEMILL_PAIR", "")

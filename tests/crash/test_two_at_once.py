@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 
+import pytest
+
 from tests.crash.drain import BATCHES, Project, command, seen
+
+pytestmark = pytest.mark.slow("interrupt a run at every step")
 
 
 def test_three_drains_at_once_equal_one(project: Project) -> None:

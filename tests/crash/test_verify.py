@@ -17,6 +17,8 @@ from tests.crash.worlds import Snapshot, World
 from tidemill.names import number_of_file
 from tidemill.upkeep.report import Problem
 
+pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=110)
+
 FLIPS = 2
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow("run every example")
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WITH_INPUT_OF_THEIR_OWN = {"flights.py"}
 """Pipelines over files, which other tests run."""

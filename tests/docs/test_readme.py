@@ -14,6 +14,8 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.slow("start the command line as a process")
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 HEADER = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country\n"
 DAYS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 
 import pytest
@@ -22,7 +23,12 @@ LISTED = [
     if (kind := section.split("\n")[0]) in KINDS
     for message in re.findall(r"^\| ``(.+?)`` \|", section, re.M)
 ]
-TEXTS = list(messages())
+
+
+@functools.cache
+def texts() -> list[tuple[str, str | None]]:
+    """Return the messages of the sources, once, and not where tests are only collected."""
+    return list(messages())
 
 
 def says(text: str, message: str) -> bool:
@@ -38,7 +44,7 @@ def says(text: str, message: str) -> bool:
 
 @pytest.mark.parametrize(("kind", "message"), LISTED, ids=[message for _, message in LISTED])
 def test_a_message_of_the_page_is_in_the_sources(kind: str, message: str) -> None:
-    kinds = {found for text, found in TEXTS if says(text, message)}
+    kinds = {found for text, found in texts() if says(text, message)}
     assert kinds, "no text of the sources has these words: reword the page as the sources are"
     assert kind in kinds or None in kinds, f"it is {kinds}"
 
@@ -51,7 +57,7 @@ def test_the_page_has_many_messages_of_every_kind() -> None:
 
 
 def test_a_message_is_found_only_in_a_text_that_contains_it() -> None:
-    assert not any(says(text, "pipeline `…` has no riddle under …") for text, _ in TEXTS)
+    assert not any(says(text, "pipeline `…` has no riddle under …") for text, _ in texts())
     assert says("a `…` has b", "a … b") and not says("b a", "a … b")
 
 

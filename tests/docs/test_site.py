@@ -15,6 +15,8 @@ import tidemill as tm
 from tests.docs.pages import ROOT
 from tidemill.cli.main import tidemill as command_line
 
+pytestmark = pytest.mark.slow("build the documentation")
+
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """Build the site like `make docs`, but without a network: the proxies do not exist."""

@@ -17,6 +17,8 @@ from tests.unit.state.cached_runs import KEY, SCHEMA, cache, files, run_of, same
 from tidemill.state import cache as run_cache
 from tidemill.state.disk_cache import DiskCache
 
+pytestmark = pytest.mark.slow("kill processes that write the cache")
+
 __all__ = ["cache", "small"]  # fixtures
 
 

@@ -18,7 +18,7 @@ from tidemill.report.page import page
 
 EXAMPLE = Path(__file__).parents[2] / "docs/pictures/report/example.py"
 pytestmark = [
-    pytest.mark.slow("start Chromium"),
+    pytest.mark.servers("start Chromium"),
     pytest.mark.skipif(chromium() is None, reason=MISSING),
 ]
 EVIL = '</script><script>alert(1)</script><img src=x onerror="alert(2)">'

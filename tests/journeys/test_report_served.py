@@ -142,7 +142,7 @@ def test_the_command_serves_no_repository_that_cannot_be_read(tmp_path: Path) ->
     assert (done.returncode, done.stdout) == (1, "") and "has no repository under" in done.stderr
 
 
-@pytest.mark.slow("start Chromium")
+@pytest.mark.servers("start Chromium")
 @pytest.mark.skipif(chromium() is None, reason=MISSING)
 def test_a_key_is_looked_up_in_the_page(server: Server) -> None:
     with Browser() as browser:

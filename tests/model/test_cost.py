@@ -12,6 +12,8 @@ import tidemill as tm
 from tidemill.protocol.records import Commit, Segment
 from tidemill.testing import Tester
 
+pytestmark = pytest.mark.slow("long random runs")
+
 ROWS = 20_000
 
 

@@ -18,6 +18,8 @@ import tidemill as tm
 from tidemill.verbs.diff_outputs import OutputDiff
 from tidemill.verbs.diff_state import StateDiff
 
+pytestmark = pytest.mark.slow("long random runs")
+
 Key = tuple[Any, ...]
 
 

@@ -10,6 +10,8 @@ from tidemill._native import Operator
 from tidemill.operators.processor_task import ProcessorTask
 from tidemill.pipeline.job import compile_job
 
+pytestmark = pytest.mark.slow("long random runs")
+
 FILES, ROWS = 7, 60
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.model.every_operator import make_files
 from tests.model.failing_once import OPERATORS, Calls, fails_once_and_continues
 
+pytestmark = pytest.mark.slow("long random runs")
+
 FILES, ROWS = 4, 40
 
 

@@ -14,6 +14,8 @@ from tests.oracle.case import ORIGIN
 from tests.oracle.cases_processor import DELAY, OUTPUT, SCHEMA, STATES, TIMERS, Commanded, commands, event_time
 from tidemill.testing import Tester
 
+pytestmark = pytest.mark.slow("long random runs")
+
 DELAY_MS = 5000
 
 

@@ -341,7 +341,7 @@ def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
     assert ahead.ahead.take() is not None
 
 
-@pytest.mark.slow("start Spark")
+@pytest.mark.servers("start Spark")
 def test_a_run_that_moves_to_spark_takes_nothing_along(tmp_path: Path, taken: list[str]) -> None:
     csv_files(tmp_path / "in", 3)
     conf = {"tidemill.local_state_bytes": "1", "spark.master": "local[1]"}

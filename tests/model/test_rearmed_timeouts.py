@@ -19,6 +19,8 @@ from tidemill.protocol.tiling import DuePlace, due_from
 from tidemill.state.versions import open_map
 from tidemill.testing import Tester
 
+pytestmark = pytest.mark.slow("long random runs")
+
 KEYS = [f"key {number}" for number in range(12)]
 TIMEOUT = 10_000
 

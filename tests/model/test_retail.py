@@ -16,7 +16,7 @@ DAYS_AND_ENGINES = [
     ("made-up", "local"),
     ("made-up", "spark"),
     pytest.param("real", "local", marks=pytest.mark.slow("a year of real data")),
-    pytest.param("real", "spark", marks=pytest.mark.slow("start Spark")),
+    pytest.param("real", "spark", marks=pytest.mark.servers("start Spark")),
 ]
 QUERY = """
 SELECT {key} AS key, count(*) AS lines, CAST(sum({units}) AS {units_type}) AS units,
@@ -86,7 +86,7 @@ def test_every_line_is_accounted_for_and_states_equal_duckdb(folder, tmp_path, e
     ("folder", "engine"),
     [
         ("made-up", "local"),
-        pytest.param("made-up", "spark", marks=pytest.mark.slow("start Spark")),
+        pytest.param("made-up", "spark", marks=pytest.mark.servers("start Spark")),
         pytest.param("real", "local", marks=pytest.mark.slow("a year of real data")),
     ],
     indirect=["folder"],

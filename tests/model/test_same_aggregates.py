@@ -15,6 +15,8 @@ import pytest
 
 import tidemill as tm
 
+pytestmark = pytest.mark.slow("long random runs")
+
 FILES, ROWS, SPLITS = 6, 400, 8
 START_US = 1_700_000_000_000_000
 SCHEMA = (

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import tidemill as tm
 from tidemill.testing import Tester
 
+pytestmark = pytest.mark.slow("long random runs")
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DELAY = 3
 Row = tuple[str | None, datetime | None, int]

@@ -47,7 +47,7 @@ def beginning(case: Case, count: int) -> Case:
     return dataclasses.replace(case, batches=case.batches[:count], times_ms=case.batch_times_ms[:count])
 
 
-@pytest.mark.slow("record outputs of Structured Streaming again")
+@pytest.mark.servers("record outputs of Structured Streaming again", seconds=120)
 @pytest.mark.parametrize("name", AGAIN)
 def test_recorded_outputs_equal_those_of_spark(session: Any, name: str) -> None:
     """A part of the program is Java. Without a compiler the tests fail with a message that says what to install."""

@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 from tests.interpreters import interpreter, lacking
-from tests.packaging.conftest import ROOT, Environment, run_checked
+from tests.packaging.conftest import ROOT, Environment, git_files, run_checked
+
+pytestmark = pytest.mark.servers("build wheels and environments", seconds=250)
 
 SMOKE = Path(__file__).with_name("smoke.py")
 ANN, BOB, CAT = 1269695411912704, 352101418926080, 1166891074715648
@@ -99,6 +101,16 @@ def test_sdist_holds_sources_lock_and_licence_but_nothing_built(sdist: Path) -> 
     assert {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "pyproject.toml", "native/core/Cargo.toml"} <= names
     assert "pyspark_jobs/tidemill/_native.pyi" in names
     assert not [name for name in names if name.endswith((".so", ".pyc")) or "target/" in name or ".venv/" in name]
+
+
+def test_sdist_holds_the_rust_sources_of_the_checkout(sdist: Path) -> None:
+    """So the wheel, for which cargo need not compile them again, is what they make."""
+    names = [name for name in git_files() if name.startswith(("native/", "Cargo."))]
+    assert len(names) > 100
+    with tarfile.open(sdist) as archive:
+        unpacked = {entry.name.partition("/")[2]: archive.extractfile(entry) for entry in archive if entry.isfile()}
+        read = {name: file.read() for name, file in unpacked.items() if file is not None}
+    assert [name for name in names if read.get(name) != (ROOT / name).read_bytes()] == []
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ def with_line_feeds(value: Any) -> Any:
     return [with_line_feeds(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.slow("read random files with Spark")
+@pytest.mark.servers("read random files with Spark")
 @pytest.mark.parametrize("name", CSV)
 def test_random_files_of_csv_have_the_rows_of_spark(spark: Any, tmp_path: Path, name: str) -> None:
     options, chance, compared = CSV[name], random.Random(f"{SEED} {name}"), 0
@@ -167,7 +167,7 @@ def test_random_files_of_csv_have_the_rows_of_spark(spark: Any, tmp_path: Path, 
     assert compared > FILES // 4
 
 
-@pytest.mark.slow("read random files with Spark")
+@pytest.mark.servers("read random files with Spark")
 def test_random_files_of_json_have_the_rows_of_spark(spark: Any, tmp_path: Path) -> None:
     chance, compared = random.Random(SEED), 0
     (tmp_path / "files").mkdir()

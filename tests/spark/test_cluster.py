@@ -30,6 +30,8 @@ from tests.servers.s3 import S3Server
 from tests.servers.spark_cluster import SparkCluster
 from tidemill.engines.worker import MANIFEST, built_for
 
+pytestmark = pytest.mark.servers("start Spark", seconds=280)
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_a_cluster.py")
 SECTIONS = ("root", "source", "sink")

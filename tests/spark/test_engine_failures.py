@@ -21,6 +21,8 @@ from tests.servers.spark_connect import SparkConnectServer
 from tidemill.batch.work import Item
 from tidemill.engines import engine_for
 
+pytestmark = pytest.mark.servers("start Spark", seconds=70)
+
 SCRIPT = Path(__file__).with_name("engine_failures.py")
 RECEIPTS = ["0: 0 1", "1: 0 1"]
 

@@ -17,6 +17,8 @@ from tidemill.batch.work import Item
 from tidemill.engines import worker
 from tidemill.engines.spark import SparkEngine
 
+pytestmark = pytest.mark.servers("start Spark")
+
 
 @dataclass(frozen=True)
 class Probe:

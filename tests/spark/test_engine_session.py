@@ -27,6 +27,8 @@ from tidemill.engines.tuning import (
 )
 from tidemill.errors import InvalidInput
 
+pytestmark = pytest.mark.servers("start Spark", seconds=120)
+
 HERE = Path(tidemill.__file__).parents[1]
 JVM = "spark.driver.defaultJavaOptions"
 
@@ -347,7 +349,6 @@ def test_spark_that_does_not_start_is_one_clear_error() -> None:
     assert "Master must" in done.stderr
 
 
-@pytest.mark.slow("start Spark")
 def test_warm_makes_a_class_data_archive_once_which_sessions_use(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     command = [

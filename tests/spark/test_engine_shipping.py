@@ -15,6 +15,8 @@ import pytest
 import tidemill
 from tests.servers.spark_connect import SparkConnectServer
 
+pytestmark = pytest.mark.servers("start Spark")
+
 SCRIPT = Path(__file__).with_name("engine_ways.py")
 
 

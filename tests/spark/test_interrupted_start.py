@@ -13,6 +13,8 @@ import pytest
 
 from tests.processes import in_session, living
 
+pytestmark = pytest.mark.servers("start Spark")
+
 PROGRAM = """
 import tidemill.engines.session
 print("begins", flush=True)

@@ -9,11 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
 import tidemill as tm
 from tidemill.engines import engine_for
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
+
+pytestmark = pytest.mark.servers("start Spark")
 
 KEYS = 90_000
 

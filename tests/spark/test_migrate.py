@@ -12,6 +12,8 @@ import tidemill as tm
 from tests.unit.verbs.test_migrate import Place, by_group, sums, to_group
 from tidemill.verbs import migrate as verb
 
+pytestmark = pytest.mark.servers("start Spark")
+
 
 def merge(table: pa.Table) -> pa.Table:
     return table.group_by("g").aggregate([("state", "sum")]).rename_columns(["g", "state"])

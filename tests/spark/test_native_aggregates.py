@@ -18,6 +18,8 @@ from tidemill._native import aggregate
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow
 
+pytestmark = pytest.mark.servers("start Spark")
+
 DDL = (
     "k string, b boolean, i8 tinyint, i int, l bigint, f float, x double, d decimal(12,2), d38 decimal(38,10), "
     "s string, bin binary, dat date, ts timestamp, arr array<double>, st struct<a:double,b:string>"

@@ -9,9 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tidemill.protocol.records import Split
 from tidemill.sources.parquet import ParquetColumns, read_parquet
+
+pytestmark = pytest.mark.servers("start Spark")
 
 SCHEMA = pa.schema([("v", pa.timestamp("us", "UTC"))])
 PLACES = [(-62_135_769_600, -12_219_292_800), (-12_219_500_000, -12_219_100_000), (-12_219_292_800, -2_100_000_000)]

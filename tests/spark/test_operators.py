@@ -15,6 +15,8 @@ from tests.oracle.cases import CASES
 from tests.oracle.cases_processor import INITIAL, OUTPUT, Seeded
 from tests.oracle.make import recorded
 
+pytestmark = pytest.mark.servers("start Spark")
+
 ONE_OF_EACH = [
     "deduplicate-within-boundaries",
     "window-sliding-append-boundaries",

@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.journeys.place import Place, bag, rows
 from tests.journeys.shop import run
 from tests.journeys.test_replay_operators import Code, everything, shop
+
+pytestmark = pytest.mark.servers("start Spark")
 
 __all__ = ["shop"]
 

@@ -9,6 +9,8 @@ import pytest
 
 import tidemill as tm
 
+pytestmark = pytest.mark.servers("start Spark")
+
 
 def pipeline(folder: Path, fails: bool) -> tm.Pipeline:
     def track(batch_time: Any, key: Any, row: Any, state: Any) -> Any:

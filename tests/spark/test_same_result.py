@@ -6,6 +6,8 @@ import pytest
 
 from tests.model import same_result
 
+pytestmark = pytest.mark.servers("start Spark", seconds=80)
+
 
 @pytest.mark.parametrize("tasks", [1, 2, 7])
 @pytest.mark.parametrize("session", ["spark_session", "connect_session"])

@@ -21,6 +21,8 @@ from tests.spark.unreliable_cluster import FIRST_FAULTS, SECOND_FAULTS, TASKS, p
 from tidemill.engines import java
 from tidemill.protocol.named import named
 
+pytestmark = pytest.mark.servers("start Spark")
+
 SCRIPT = Path(__file__).with_name("unreliable_cluster.py")
 BATCHES, FILES_A_BATCH = 4, 3
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

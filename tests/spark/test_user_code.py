@@ -12,6 +12,8 @@ import pytest
 
 import tidemill as tm
 
+pytestmark = pytest.mark.servers("start Spark")
+
 CODE = """
 import tidemill as tm
 

@@ -20,6 +20,8 @@ import pytest
 import tidemill as tm
 from tidemill.demo import flights
 
+pytestmark = pytest.mark.servers("run the demo")
+
 DAYS = 42
 ROOT = Path(__file__).resolve().parents[3]
 

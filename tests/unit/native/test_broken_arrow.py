@@ -23,6 +23,8 @@ from tidemill._native import MapSchema, key_hashes
 from tidemill._native import StateMap as EngineMap
 from tidemill.errors import InternalError, InvalidInput
 
+pytestmark = pytest.mark.slow("hostile input")
+
 NOTHING = pa.schema([])
 BATCH = pa.record_batch({"k": pa.array([1], pa.int64())})
 

@@ -22,7 +22,10 @@ KEYS = pa.array(range(ROWS), pa.int64())
 FORKS = 12
 PATIENCE_S = 30
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork: Linux or macOS")
+pytestmark = [
+    pytest.mark.slow("hostile input"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork: Linux or macOS"),
+]
 
 
 def map_of_many() -> tm.StateMap:

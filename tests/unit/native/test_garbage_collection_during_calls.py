@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow("hostile input")
+
 MADE = {
     "StateMap": "states = tm.StateMap('string', 'n bigint, tags array<string>')",
     "StateStore": """

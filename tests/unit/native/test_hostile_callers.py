@@ -19,6 +19,8 @@ import pytest
 import tidemill as tm
 from tidemill.errors import InvalidInput
 
+pytestmark = pytest.mark.slow("hostile input")
+
 
 @pytest.fixture
 def states() -> tm.StateMap:

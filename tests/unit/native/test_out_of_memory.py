@@ -19,6 +19,8 @@ import pytest
 import tidemill as tm
 from tidemill.errors import InvalidInput
 
+pytestmark = pytest.mark.slow("hostile input")
+
 KEYS, LENGTH = 20_000, 4096
 MORE = 48 << 20
 """Bytes that the child may take; the states are about 80 MB, and small as a segment, for all are equal."""

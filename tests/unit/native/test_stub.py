@@ -12,6 +12,8 @@ import pytest
 
 from tidemill import _native
 
+pytestmark = pytest.mark.slow("compare the stub with the binary")
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -194,7 +194,7 @@ def test_after_a_crash_anywhere_a_rerun_ends_as_an_undisturbed_run(store: Store,
 # races, on real stores
 
 
-@pytest.fixture(params=["memory", "local", "s3"])
+@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.servers("use an S3 server"))])
 def real(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "s3":
         server: S3Server = request.getfixturevalue("s3_server")

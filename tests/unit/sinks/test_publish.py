@@ -25,6 +25,7 @@ def output(name: str, suffix: str = "", extension: str = ".parquet") -> OutputFi
 
 
 FILES = [output("output/s/main/0-a.parquet"), output("output/s/main/0-b.json", "country=UK/", ".json")]
+ON_S3 = pytest.mark.servers("use an S3 server")
 WHOSE = Owner("p", "0123456789abcdef", "s")
 NAMES = [
     "country=UK/p.s-0000000007-00001-01234567-" + FILES[1].checksum[:12] + ".json",
@@ -63,7 +64,9 @@ def names(store: Store) -> list[str]:
     return [entry.name for entry in store.list("")]
 
 
-@pytest.fixture(params=["file", "memory", "s3", "file to s3", "s3 to file"])
+@pytest.fixture(
+    params=["file", "memory", *(pytest.param(kinds, marks=ON_S3) for kinds in ("s3", "file to s3", "s3 to file"))]
+)
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Store, Store]:
     """A repository with the committed files, and an empty sink. The ETags are in the records, as a batch notes them."""
     root, _, sink = request.param.partition(" to ")

@@ -468,10 +468,12 @@ def test_options_are_read_as_spark_reads_them() -> None:
     assert source.mode == "PERMISSIVE"
 
 
-@pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_files_of_other_stores_are_read(kind: str, s3_server: S3Server) -> None:
-    root = s3_server.new_root() if kind == "s3" else "memory://sources-test"
-    options = s3_server.options if kind == "s3" else {}
+@pytest.mark.parametrize("kind", ["memory", pytest.param("s3", marks=pytest.mark.servers("use an S3 server"))])
+def test_files_of_other_stores_are_read(kind: str, request: pytest.FixtureRequest) -> None:
+    root, options = "memory://sources-test", {}
+    if kind == "s3":
+        server: S3Server = request.getfixturevalue("s3_server")
+        root, options = server.new_root(), server.options
     store = open_store(root, options)
     store.put("day=1/a.csv", b"1,x\n2,y\n")
     store.put("day=2/_skip", b"")

@@ -13,6 +13,8 @@ from tests.unit.sources.reading import rejects, rows
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 
+pytestmark = pytest.mark.slow("a year of real data")
+
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data" / "online-retail"
 SCHEMA = (
     "InvoiceNo string, StockCode string, Description string, Quantity int, InvoiceDate timestamp, "

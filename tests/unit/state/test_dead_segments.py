@@ -16,6 +16,8 @@ from tidemill.state.columns import MapColumns
 from tidemill.state.versions import open_map, persist
 from tidemill.store import open_store
 
+pytestmark = pytest.mark.slow("long random runs")
+
 COLUMNS = MapColumns("m", pa.schema([("k", pa.int64())]), pa.schema([]), pa.schema([("v", pa.int64())]))
 SCHEMA = COLUMNS.engine()
 

@@ -16,6 +16,8 @@ from tidemill.state import disk_cache
 from tidemill.state.cache import RunCache
 from tidemill.state.disk_cache import DiskCache
 
+pytestmark = pytest.mark.slow("kill processes that write the cache")
+
 __all__ = ["cache", "small"]  # fixtures
 
 

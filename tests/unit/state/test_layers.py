@@ -19,6 +19,8 @@ from tidemill.protocol.decide import coalesce, visible
 from tidemill.protocol.records import HASH_END, Segment
 from tidemill.state.layers import CHEAP_ROWS, CHEAP_TIMES, MAX_SMALL, MOST_LAYERS, SMALL_ROWS, Span, layered, to_merge
 
+pytestmark = pytest.mark.slow("long random runs")
+
 MAX_RUNS = 8
 SPACE = HASH_END + 1
 

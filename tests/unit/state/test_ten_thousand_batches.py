@@ -6,6 +6,7 @@ import random
 import uuid
 
 import pyarrow as pa
+import pytest
 
 import tidemill as tm
 from tidemill._native import StateMap, key_hashes
@@ -15,6 +16,8 @@ from tidemill.state.columns import MapColumns
 from tidemill.state.layers import MAX_SMALL
 from tidemill.state.versions import open_map, persist
 from tidemill.store import Store, open_store
+
+pytestmark = pytest.mark.slow("ten thousand batches")
 
 BATCHES = 10_000
 KEYS = [f"customer {number} of a town with a long name" for number in range(3000)]

@@ -14,7 +14,7 @@ from tidemill.verbs.results import read_result, results_in
 DONE = b'{"event":"result","status":"done"}\n'
 
 
-@pytest.mark.parametrize("kind", ["path", "uri", "s3"])
+@pytest.mark.parametrize("kind", ["path", "uri", pytest.param("s3", marks=pytest.mark.servers("use an S3 server"))])
 def test_results_are_listed_by_try_and_read(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     run = "manual__2026-01-05T10:00:00+00:00 100%"
     options = None

@@ -8,7 +8,8 @@ PYTEST := $(PYTHON_BIN)/python -m pytest
 # One worker runs all tests of a file, so that they share fixtures. The longest files begin first (tests/later.py).
 FILES := --dist loadfile --no-loadscope-reorder
 PARALLEL := --numprocesses auto --maxprocesses 4 $(FILES)
-# Each worker may have Spark, Airflow and an S3 server at the same time.
+IN_MEMORY := PYTEST_DEBUG_TEMPROOT="$$(.ci/memory 4)"
+# Each worker may have Spark, Airflow and an S3 server at the same time. The environments of the wheels take some GB.
 SERVERS := --numprocesses 2 $(FILES)
 FUZZ := segment
 # With the settings of `make build`, or pyo3 and the binding would be compiled again after each change between the two.
@@ -71,17 +72,17 @@ lint-rust:
 		--all-targets -- -D warnings
 
 test: build ## run all Python tests except those marked slow or servers
-	@$(PYTEST) -q -m "not slow and not servers" $(PARALLEL) $(ARGS)
+	@$(IN_MEMORY) $(PYTEST) -q -m "not slow and not servers" $(PARALLEL) $(ARGS)
 
 bench: build ## measure figures for benchmarks/README.md; BENCH=operators or state_core, ARGS for options
 	@$(PYTHON_BIN)/python benchmarks/$(or $(BENCH),first_light).py $(ARGS)
 
 check: lint ## run lint, Rust tests, and all Python tests that need no servers; CI runs this and check-servers
 	$(CARGO) test --release --quiet --locked --workspace
-	$(PYTEST) -q -m "not servers" $(PARALLEL)
+	$(IN_MEMORY) $(PYTEST) -q -m "not servers" $(PARALLEL) $(ARGS)
 
 check-servers: build ## run the tests that need S3, PostgreSQL, Airflow, Spark, a browser, or environments of wheels
-	$(PYTEST) -q -m servers $(SERVERS) $(ARGS)
+	PYTEST_DEBUG_TEMPROOT="$$(.ci/memory 12)" $(PYTEST) -q -m servers $(SERVERS) $(ARGS)
 
 fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache, csv, json or parquet for others, ARGS for libFuzzer
 	@$(PYTHON_BIN)/python fuzz/seeds.py build/fuzz/seeds
@@ -94,7 +95,7 @@ chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SEC
 	@$(PYTHON_BIN)/python -m tests.crash.chaos
 
 exhaustive: build ## try every damage, restore and failed write, of which `make check` tries a sample; takes an hour
-	TIDEMILL_EXHAUSTIVE=1 $(PYTEST) -q $(SERVERS) tests/crash tests/model/test_requests.py $(ARGS)
+	TIDEMILL_EXHAUSTIVE=1 $(IN_MEMORY) $(PYTEST) -q $(SERVERS) tests/crash tests/model/test_requests.py $(ARGS)
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

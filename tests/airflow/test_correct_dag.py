@@ -92,7 +92,7 @@ def states(tasks: dict[str, Any]) -> dict[str, str]:
 DONE = {"preview": "success", "approve": "success", "correct": "success"}
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_rewind_says_what_it_will_do_asks_and_does_it(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = shop.correct("Approve", correction="rewind", to_version="0", without=["2.csv"], reason="bad day")
     assert states(tasks) == DONE
@@ -115,14 +115,14 @@ def test_rewind_says_what_it_will_do_asks_and_does_it(shop: Shop, capsys: pytest
     assert [one.input_files for one in shop.open().run(engine="local")] == [1]
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_a_no_changes_nothing(shop: Shop) -> None:
     tasks = shop.correct("Reject", correction="rewind", to_version="0", reason="r")
     assert states(tasks) == {**DONE, "correct": "skipped"}
     assert shop.head().version == 2
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_what_was_agreed_to_is_done_or_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     def another_batch() -> None:
         (shop.folder / "in/3.csv").write_text("a,9,2026-01-04T00:00:00\n")
@@ -134,7 +134,7 @@ def test_what_was_agreed_to_is_done_or_nothing(shop: Shop, capsys: pytest.Captur
     assert "rewind: what would happen now is not what was expected: found `main@3:" in capsys.readouterr().out
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_skip_replan_and_reset_at_once(shop: Shop) -> None:
     (shop.folder / "in/3.csv").write_text("this is no row\n")
     with pytest.raises(tm.InvalidInput):
@@ -149,7 +149,7 @@ def test_skip_replan_and_reset_at_once(shop: Shop) -> None:
     assert shop.head().watermarks == {"source.t": 1_767_312_000_000}
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 @pytest.mark.parametrize(
     ("form", "said"),
     [
@@ -166,7 +166,7 @@ def test_what_cannot_be_done_fails_in_the_dry_run(
     assert shop.head().version == 2
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_a_correction_is_not_made_again_by_another_try(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that is cleared, or whose first try died after its commit."""
     import json
@@ -192,7 +192,7 @@ def test_a_correction_is_not_made_again_by_another_try(shop: Shop, monkeypatch: 
     assert rewind(2, run="manual__2") == (0, [5], [])
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_verify_counts_and_fails_without_a_retry(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     (ti,) = shop.dags["verify"].test().get_task_instances()
     assert ti.state == "success"

@@ -105,7 +105,7 @@ def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: C
     assert (upkeep.state, verified.state) == ("success", "failed"), "an object is lost"
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_repository_that_was_never_made_fails_at_once(
     demo: Demo, parse: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,7 +46,7 @@ def repository(tmp_path: Path) -> tm.Repository:
     return repository
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 @pytest.mark.parametrize(
     ("limits", "said"),
     [

@@ -83,7 +83,7 @@ def test_a_run_with_nothing_to_do_reads_and_writes_no_dataset(airflow_home: obje
     assert (found.inputs, found.outputs) == ([], [])
 
 
-@pytest.mark.slow("run Airflow with a listener")
+@pytest.mark.servers("run Airflow with a listener")
 def test_a_real_run_emits_its_lineage(
     tmp_path: Path, airflow_home: Path, airflow_settings: Callable[[Path], dict[str, str]]
 ) -> None:

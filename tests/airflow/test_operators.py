@@ -16,7 +16,7 @@ import pytest
 
 from tidemill.airflow.report import FIGURES
 
-pytestmark = pytest.mark.slow("run Airflow tasks")
+pytestmark = pytest.mark.servers("run Airflow tasks")
 
 Env = Callable[[str], dict[str, str]]
 Pids = Callable[..., list[int]]

@@ -17,7 +17,7 @@ import pytest
 import tidemill as tm
 from tidemill.airflow.report import FIGURES
 
-pytestmark = pytest.mark.slow("run Airflow tasks")
+pytestmark = pytest.mark.servers("run Airflow tasks")
 
 DAG = """
 import json, os

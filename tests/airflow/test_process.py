@@ -21,7 +21,7 @@ from tidemill.airflow.command import Command, Event, Outcome
 from tidemill.airflow.process import Child
 from tidemill.errors import InvalidInput
 
-pytestmark = pytest.mark.slow("run Airflow tasks")
+pytestmark = pytest.mark.servers("run Airflow tasks")
 
 COMMAND = Command("run", "retail.py:p", "file:///lake", {"branch": "main", "max_batches": None})
 

@@ -12,7 +12,7 @@ import pytest
 from tidemill.airflow.provider import get_provider_info
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_airflow_lists_the_provider_with_its_version(airflow_home: Path) -> None:
     from airflow.providers_manager import ProvidersManager
 

@@ -156,7 +156,7 @@ def xcom(run: Any, task_id: str) -> Any:
     return run.get_task_instance("branch").xcom_pull(task_ids=task_id)
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 @pytest.mark.parametrize(("code", "promoted"), [("same", True), ("twice", False)])
 def test_replay_is_promoted_without_a_question_only_if_it_is_equal(shop: Shop, code: str, promoted: bool) -> None:
     before = shop.sums()
@@ -170,7 +170,7 @@ def test_replay_is_promoted_without_a_question_only_if_it_is_equal(shop: Shop, c
     assert states(run)["drop"] == "skipped", "the form keeps the branch"
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_replay_of_a_part_is_not_promoted_without_a_question_though_it_is_equal(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,7 +214,7 @@ with DAG("own", schedule=None, default_args={{"retries": 0}}) as dag:
 """
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 def test_operators_in_a_dag_of_a_users_own_hand_their_results_on(shop: Shop) -> None:
     text = OWN.format(code=f"{shop.folder}/shop.py:same", root=str(shop.folder / "lake"))
     bag = shop.parse("# an airflow dag\n" + text, "own_dag.py")

@@ -164,7 +164,7 @@ print(len(bag.dags), (parsed - started) / (time.process_time() - parsed))
 """
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 @pytest.mark.parametrize("how", ["calls", "streams"])
 def test_a_hundred_pipelines_parse_in_a_second(airflow_home: Path, load: Load, how: str) -> None:
     """CPU time of a fresh process, so that other processes do not count, as a share of that of a loop of ten million

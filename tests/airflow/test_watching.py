@@ -125,7 +125,7 @@ def test_off_leaves_the_schedule_as_it_is(watched: Callable[..., Any], watch: st
     assert bag.dags["retail"].timetable.expression == "*/5 * * * *"
 
 
-@pytest.mark.slow("run Airflow tasks")
+@pytest.mark.servers("run Airflow tasks")
 @pytest.mark.parametrize(("watch", "warns"), [("True", True), ("Watch(pipeline='shop')", False)])
 def test_the_task_warns_if_another_pipeline_is_watched(
     parse: Parse, fake_env: Callable[[str], dict[str, str]], capsys: pytest.CaptureFixture[str], watch: str,

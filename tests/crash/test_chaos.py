@@ -46,6 +46,7 @@ def test_s3_survives_killed_processes_and_a_bad_network(
         print(f"\nseed {SEED}: {dict(sorted(said.items()))}")
 
 
+@pytest.mark.servers("use an S3 server")
 @pytest.mark.skipif(
     not os.environ.get(minio.BINARY), reason=f"{minio.BINARY} does not name a MinIO binary; build one: {minio.BUILD}"
 )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.seams.shop import Shop, bits, everything
+
+pytestmark = pytest.mark.servers("start Spark")
 
 
 def test_engines_agree_on_an_operator_with_two_inputs(spark_session: Any, tmp_path: Path) -> None:

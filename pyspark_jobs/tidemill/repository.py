@@ -1,27 +1,26 @@
 """`Repository`, the object that `tm.open` returns: a pipeline on a root, with one method for each verb.
 
-INVARIANT: a method here only forwards to its action or verb, so the command line and Python do the same. What runs
-batches is imported when it is first called, so that commands that only read start fast.
+INVARIANT: a method only forwards to its action or verb, so the command line and Python do the same. Methods of actions
+are in `action_methods.py`. What runs batches is imported when it is first called, so that commands that only read start
+fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, overload
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
+from .action_methods import ActionMethods
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .protocol.records import Commit
 from .protocol.refs import Refs
-from .reader import Reader
 from .verbs.init import init
 from .verbs.open import open_context
 
 if TYPE_CHECKING:
-    from .actions.carry_out import Expect
-    from .actions.contract import Action, ActionPlan
     from .batch.rewriting import Function
     from .driver.drain import Drained, Limits, OnProgress
     from .driver.migration import Functions
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from .verbs.tag import Tagged
 
 
-class Repository(Reader):
+class Repository(ActionMethods):
     """Everything that a pipeline keeps under a root, and the actions on it. `tm.open` returns it.
 
     All methods raise only the five kinds of `TidemillError`. Versions are the numbers of commits: 0, 1, 2 and so on.
@@ -155,134 +154,6 @@ class Repository(Reader):
 
         return publish(self.context, since, sink)
 
-    @overload
-    def replan(
-        self, reason: str, *, dry_run: Literal[False] = False, expect: Expect | None = None, if_needed: bool = False
-    ) -> Commit: ...
-
-    @overload
-    def replan(
-        self, reason: str, *, dry_run: Literal[True], expect: Expect | None = None, if_needed: bool = False
-    ) -> ActionPlan: ...
-
-    def replan(
-        self, reason: str, *, dry_run: bool = False, expect: Expect | None = None, if_needed: bool = False
-    ) -> Commit | ActionPlan:
-        """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
-
-        A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
-        again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
-
-        The other arguments are those of all corrections. `dry_run`: change nothing, and return what would happen, as
-        an `ActionPlan` with `lines()`, `as_dict()` and `requires`. `expect`: such a plan, its `requires`, or the commit
-        of the head. `Fenced` if something else would happen now, for example because a batch was planned or committed,
-        or a file has changed: what was agreed to is done, or nothing. A commit says only that no other one came since.
-        `if_needed`: if an earlier try of this Airflow task made the correction, return that commit; of no effect in a
-        dry run.
-        """
-        from .actions.replan import Replan
-
-        return self._act(Replan(reason=reason), dry_run, expect, if_needed)
-
-    @overload
-    def skip(
-        self,
-        file: str | tuple[str, str],
-        reason: str,
-        *,
-        dry_run: Literal[False] = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit: ...
-
-    @overload
-    def skip(
-        self,
-        file: str | tuple[str, str],
-        reason: str,
-        *,
-        dry_run: Literal[True],
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> ActionPlan: ...
-
-    def skip(
-        self,
-        file: str | tuple[str, str],
-        reason: str,
-        *,
-        dry_run: bool = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit | ActionPlan:
-        """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
-
-        `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,
-        or is in the plan of a batch that failed; then that plan ends, and the next run plans its other files. The
-        commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
-        source says `overwritten="new"`. The other arguments are those of `replan`.
-
-        `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
-        another run commits first; then nothing has changed.
-        """
-        from .actions.skip import Skip
-
-        return self._act(Skip(file=file, reason=reason), dry_run, expect, if_needed)
-
-    @overload
-    def rewind(
-        self,
-        to_version: int | str,
-        reason: str,
-        without: Sequence[str | tuple[str, str]] = (),
-        *,
-        dry_run: Literal[False] = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit: ...
-
-    @overload
-    def rewind(
-        self,
-        to_version: int | str,
-        reason: str,
-        without: Sequence[str | tuple[str, str]] = (),
-        *,
-        dry_run: Literal[True],
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> ActionPlan: ...
-
-    def rewind(
-        self,
-        to_version: int | str,
-        reason: str,
-        without: Sequence[str | tuple[str, str]] = (),
-        *,
-        dry_run: bool = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit | ActionPlan:
-        """Go back to a version, by a commit that restores it. Return that commit.
-
-        State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
-        is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
-        instead, as paths relative to their source's folder, or (source, path). An open plan ends.
-
-        Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
-        function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
-        such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
-        was undone. Its files are then published again. The other arguments are those of `replan`.
-
-        `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
-        read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
-        crash leaves the rewind committed or not; the next run completes what it does to the sinks.
-        """
-        from .actions.rewind import Rewind
-
-        action = Rewind(to_version=to_version, without=without, reason=reason)
-        return self._act(action, dry_run, expect, if_needed)
-
     def tag(self, name: str, version: int | str | None = None, reason: str = "", move: bool = False) -> Tagged:
         """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
 
@@ -307,67 +178,6 @@ class Repository(Reader):
         from .verbs.tag import untag
 
         return untag(self.context, name, reason)
-
-    @overload
-    def reset(
-        self,
-        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
-        batch_time: int | str | datetime | None = None,
-        reason: str = "",
-        *,
-        dry_run: Literal[False] = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit: ...
-
-    @overload
-    def reset(
-        self,
-        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
-        batch_time: int | str | datetime | None = None,
-        reason: str = "",
-        *,
-        dry_run: Literal[True],
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> ActionPlan: ...
-
-    def reset(
-        self,
-        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
-        batch_time: int | str | datetime | None = None,
-        reason: str = "",
-        *,
-        dry_run: bool = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit | ActionPlan:
-        """Set watermarks or the batch time to another value, and return the commit that does it.
-
-        Nothing else moves either of them back. `watermark`: a time for all watermarks, or a dict by name
-        (`<source>.<column>`). `batch_time`: the time from which later batches count. Times are ms since the epoch, ISO
-        text or datetimes. An open plan ends. State stays as it is: what has ended or timed out does not come back, and
-        rows that were late stay dropped or in quarantine. The other arguments are those of `replan`.
-
-        `InvalidInput` for an unknown watermark, a batch time out of bounds, or an empty `reason`. `Fenced` if another
-        run commits first; then nothing has changed.
-        """
-        from .actions.reset import Reset
-
-        action = Reset(watermark=watermark, batch_time=batch_time, reason=reason)
-        return self._act(action, dry_run, expect, if_needed)
-
-    def _act(self, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Commit | ActionPlan:
-        """Carry an action out and return its commit, or return its plan."""
-        from .actions.carry_out import carry_out, look, made_before, refuse_unexpected
-
-        if dry_run:
-            plan = look(self.context, action)
-            if expect is not None:
-                refuse_unexpected(action, expect, plan)
-            return plan
-        before = made_before(self.context, action.kind, action.said_reason) if if_needed else []
-        return before[-1] if before else carry_out(self.context, action, expect).commit
 
     def migrate(
         self,

@@ -14,7 +14,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, published, run
 from tidemill.actions import carry_out
-from tidemill.actions.contract import Action, ActionPlan, options_of
+from tidemill.actions.contract import Action, ActionPlan
 from tidemill.actions.registry import ACTIONS
 from tidemill.cli.main import main
 
@@ -253,18 +253,6 @@ def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
         given = {"replan": (" ",), "skip": ("bad.csv", ""), "rewind": (0, "")}[action.__name__]
         with pytest.raises(tm.InvalidInput, match="the reason is empty"):
             action(shop, *given)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("action", list(ACTIONS.values()), ids=list(ACTIONS))
-def test_fields_of_an_action_are_arguments_of_its_method(action: type[Action]) -> None:
-    import inspect
-
-    method = inspect.signature(getattr(tm.Repository, action.verb))
-    fields = {name for name, _, _ in options_of(action)} - {"source"}  # in Python, a file is (source, path)
-    assert fields == set(method.parameters) - {"self", "dry_run", "expect", "if_needed"}
-    for name, _, default in options_of(action):
-        if name in method.parameters and default is not dataclasses.MISSING:
-            assert method.parameters[name].default == default, name
 
 
 def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from ..driver.context import Context
 from ..driver.correct import correct, required
@@ -66,6 +67,20 @@ def carry_out(context: Context, action: Action, expect: Expect | None = None) ->
         raise
     action.finish(context, commit)
     return Done(commit, plan)
+
+
+def act(context: Context, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Any:
+    """Carry an action out, and return its outcome; or return its plan, if it is a dry run."""
+    if dry_run:
+        plan = look(context, action)
+        if expect is not None:
+            refuse_unexpected(action, expect, plan)
+        return plan
+    before = made_before(context, action.kind, action.said_reason) if if_needed else []
+    if before:
+        return before[-1]
+    done = carry_out(context, action, expect)
+    return action.outcome(context, done.plan, done.commit)
 
 
 def made_before(context: Context, kind: Kind, reason: str) -> list[Commit]:

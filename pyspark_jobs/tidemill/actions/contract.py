@@ -28,9 +28,9 @@ Parsed = Literal["text", "version", "time", "times"]
 class Option:
     """How a field of an action is given.
 
-    `help` is for the shell and `form` for the form of `NAME__correct`; without `form` the field is not there. `flag` is
-    the name of the option in the shell, by default that of the field. `is_needed`: the form needs this field, or
-    another one that is needed.
+    `help` is for the shell. `form` is for the form of `NAME__correct`; without it the form does not have the field.
+    `flag` is the name of the option in the shell, by default that of the field. `is_needed`: the form needs this field,
+    or another one that is needed.
     """
 
     help: str
@@ -38,7 +38,12 @@ class Option:
     flag: str = ""
     metavar: str = ""
     parsed: Parsed = "text"
+    in_python: bool = True
+    """Whether the method of `Repository` has it."""
+    in_airflow: bool = True
+    """Whether the operator of Airflow has it."""
     is_argument: bool = False
+    """Whether it has no flag in the shell."""
     is_repeated: bool = False
     is_line_each: bool = False
     """Whether the form has a line for each value. Otherwise it takes one."""
@@ -94,12 +99,20 @@ class ActionPlan:
 class Action:
     """A correction that one commit makes. `carry_out` calls the methods from `begin` to `finish`, in this order.
 
-    The docstring of an action is the help of its command.
+    The docstring of an action is the help of its command. `method` documents the method of `Repository`, which
+    `tests/surface/generate.py` writes, as it writes the operator of Airflow.
     """
 
     verb: ClassVar[str]
     kind: ClassVar[Kind]
     short_help: ClassVar[str | None] = None
+    method: ClassVar[str]
+    argument_order: ClassVar[tuple[str, ...]] = ()
+    """The arguments of the method, in their order. By default the required fields come first."""
+    has_operator: ClassVar[bool] = False
+    """Whether Airflow has an operator for this action, and the form of `NAME__correct` has it."""
+    knows_tries: ClassVar[bool] = True
+    """Whether a later try of an Airflow task can find what an earlier one did."""
 
     @property
     def said_reason(self) -> str:
@@ -122,6 +135,11 @@ class Action:
 
     def finish(self, context: Context, commit: Commit) -> None:
         """Do what follows the commit. If the process dies before, the next run does it."""
+
+    def outcome(self, context: Context, plan: Any, commit: Commit) -> Commit:
+        """Return what the method of `Repository` returns."""
+        del context, plan
+        return commit
 
     def done(self, plan: Any, commit: Commit) -> str:
         """Return what was done, in words."""

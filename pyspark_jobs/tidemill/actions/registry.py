@@ -10,3 +10,12 @@ from .skip import Skip
 
 ACTIONS: dict[str, type[Action]] = {one.verb: one for one in (Rewind, Skip, Replan, Reset)}
 """By verb."""
+
+
+def operator_of(verb: str) -> str:
+    """Return the name of the operator of Airflow for an action.
+
+    >>> operator_of("rewind")
+    'TidemillRewindOperator'
+    """
+    return f"Tidemill{verb.capitalize()}Operator"

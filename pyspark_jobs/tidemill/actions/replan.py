@@ -44,6 +44,12 @@ class Replan(Action):
     verb = "replan"
     kind = "void"
     short_help = "Abandon a plan that cannot run."
+    has_operator = True
+    method = """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
+
+    A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
+    again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
+    """
 
     reason: str = option(Option("Why you abandon the plan. The commit records it."))
 

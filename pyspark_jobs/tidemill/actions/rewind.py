@@ -17,7 +17,6 @@ from .contract import Action, ActionPlan, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
-    from ..driver.versions import VersionSpec
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
@@ -121,8 +120,24 @@ class Rewind(Action):
     verb = "rewind"
     kind = "rewind"
     short_help = "Go back to an earlier version."
+    has_operator = True
+    method = """Go back to a version, by a commit that restores it. Return that commit.
 
-    to_version: VersionSpec = option(
+    State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
+    is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
+    instead, as paths relative to their source's folder, or (source, path). An open plan ends.
+
+    Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
+    function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
+    such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
+    was undone. Its files are then published again.
+
+    `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
+    read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
+    crash leaves the rewind committed or not; the next run completes what it does to the sinks.
+    """
+
+    to_version: int | str = option(
         Option(
             "Version to go back to.",
             flag="to",
@@ -132,7 +147,7 @@ class Rewind(Action):
             is_needed=True,
         )
     )
-    without: Sequence[File] = option(
+    without: Sequence[str | tuple[str, str]] = option(
         Option(
             "File that is not read again. Repeatable.",
             metavar="FILE",
@@ -147,6 +162,7 @@ class Rewind(Action):
             "Source of these files. Needed only if several sources have them.",
             metavar="NAME",
             form="the source, if several have such a file.",
+            in_python=False,  # there a file is (source, path)
         ),
         None,
     )

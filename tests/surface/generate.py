@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tidemill.actions.contract import Action, Option, options_of
+from tidemill.actions.contract import Action, CommitAction, Option, options_of
 from tidemill.actions.registry import ACTIONS, operator_of
 from tidemill.airflow.correction_form import ARGUMENTS, FIELDS
 
@@ -118,7 +118,7 @@ def python_arguments(action: type[Action]) -> Iterator[tuple[str, str, object]]:
 
 
 def _documented(action: type[Action]) -> str:
-    makes_commit = hasattr(action, "kind")
+    makes_commit = issubclass(action, CommitAction)
     said = {
         "head": ", or the commit of the head" if makes_commit else "",
         "only": " A commit says only that no other one came since." if makes_commit else "",

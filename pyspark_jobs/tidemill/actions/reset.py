@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -38,7 +38,7 @@ class ResetPlan(ActionPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reset(Action):
+class Reset(CommitAction):
     """Set watermarks or the batch time to another value, also to an earlier one.
 
     Use it after a row with a wrong event time made all others late, or after a clock was wrong. Keys that

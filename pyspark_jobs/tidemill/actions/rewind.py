@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, content_of, option
+from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -109,7 +109,7 @@ def _shown(files: Sequence[SourceFile]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rewind(Action):
+class Rewind(CommitAction):
     """Go back to an earlier version, with a commit that restores its state, watermarks and batch time.
 
     Files that were read since then wait again, except those named with --without; FILE is relative to its source's
@@ -172,13 +172,13 @@ class Rewind(Action):
     def _without(self) -> list[File]:
         return [one if self.source is None else (self.source, str(one)) for one in self.without]
 
-    def begin(self, context: Context) -> None:
+    def begin(self, context: Context) -> bool:
         """Complete an earlier rewind, also if this one is refused."""
         from ..driver.publish import repair
         from ..store.probe import probe
 
         probe(context.store)
-        repair(context, context.head())
+        return bool(repair(context, context.head()))
 
     def look(self, context: Context, seen: Seen) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
@@ -198,19 +198,20 @@ class Rewind(Action):
         from ..sinks.asked import is_called
         from ..verbs.files import planned_files
         from ..verbs.sink_change import sink_change
-        from .restoring import files_there, is_there, read_by, taken_out
+        from .restoring import Listing, is_there, read_by, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
         change = sink_change(context, head, target, "rewind")
         undone = [context.log.commit(version) for version in change.undone]
         waiting = read_by(context, undone, target)
-        out = taken_out(context, target, self._without, waiting | planned_files(seen.plan))
+        listing = Listing(context)
+        out = taken_out(context, target, self._without, waiting | planned_files(seen.plan), listing)
         if head is not None and is_there(head, number, out):
             raise InvalidInput(
                 f"rewind to version {number}: this is what the newest version has, so nothing would change"
             )
         left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
-        there = files_there(context) if left else {}
+        there = listing.if_possible() if left else {}
         outputs = context.job.outputs.items()
         return RewindPlan(
             verb=self.verb,
@@ -230,6 +231,7 @@ class Rewind(Action):
         from ..driver.publish import repair
         from ..driver.versions import Needed, hold
 
+        assert isinstance(plan.seen, Seen)
         origin, target = plan.seen.origin, plan.target
         if target is not None:
             hold(context, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, content_of, option
+from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -46,7 +46,7 @@ class SkipPlan(ActionPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skip(Action):
+class Skip(CommitAction):
     """Take FILE out of the input, with a commit that reads no files. FILE is relative to its source's folder.
 
     The file waits, or a failed batch has planned it. In that case the plan ends, and the next run plans its other

@@ -25,17 +25,17 @@ def command_of(verb: str) -> click.Command:
     """Return the command of an action."""
     action = ACTIONS[verb]
 
-    def act(target: Target, if_needed: bool, expect: str | None, consent: Consent, out: Output, **given: Any) -> int:
+    def do(
+        target: Target, expect: str | None, consent: Consent, out: Output, if_needed: bool = False, **given: Any
+    ) -> int:
         repository = target.open()
-        before = _made_before(repository, action, given["reason"]) if if_needed and not consent.dry_run else []
-        if before:
-            return reported_before(verb, before, repository, out)
         fields = {name: _parsed(name, option, given[name]) for name, option, _ in options_of(action)}
-        return _act(repository, action(**fields), expect, consent, out)
+        return _act(repository, action(**fields), expect, consent, out, if_needed)
 
-    made: Callable[..., Any] = act
+    made: Callable[..., Any] = do
     made.__doc__ = inspect.getdoc(action)
-    for add in (output_options, result_file_option, consent_options, expect_option, if_needed_option):
+    tries = (if_needed_option,) if action.knows_tries else ()
+    for add in (output_options, result_file_option, consent_options, expect_option, *tries):
         made = add(made)
     for name, option, default in reversed(list(options_of(action))):
         made = _parameter(name, option, default)(made)
@@ -44,10 +44,13 @@ def command_of(verb: str) -> click.Command:
 
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     is_required = default is dataclasses.MISSING
+    kinds = {"version": VERSION, "file": click.Path(dir_okay=False)}
+    kind: click.ParamType[Any] | None = kinds.get(option.parsed)
     if option.is_argument:
-        return click.argument(name, metavar=option.metavar)
-    kind = VERSION if option.parsed == "version" else None
+        return click.argument(name, metavar=option.metavar or None, type=kind, required=is_required)
     flag = f"--{option.flag or name.replace('_', '-')}"
+    if option.parsed == "flag":
+        return click.option(flag, name, is_flag=True, help=option.help)
     return click.option(
         flag, name, type=kind, required=is_required, default=None if is_required else default,
         multiple=option.is_repeated, metavar=option.metavar or None, help=option.help,
@@ -65,28 +68,21 @@ def _parsed(name: str, option: Option, value: Any) -> Any:
     return {key: point_in_time(text) for key, text in pairs(value, f"--{option.flag or name}")} or None
 
 
-def _made_before(repository: Repository, action: type[Action], reason: str) -> list[int]:
-    from ..actions.carry_out import made_before
-
-    return [one.version for one in made_before(repository.context, action.kind, reason)]
-
-
-def _act(repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output) -> int:
-    from ..actions.carry_out import carry_out, look, refuse_unexpected
+def _act(
+    repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output, if_needed: bool
+) -> int:
+    from ..actions.carry_out import carry_out, look, made_before
+    from ..protocol.records import Commit
 
     context = repository.context
-    plan = look(context, action)
-    if expect is not None:
-        refuse_unexpected(action, expect, plan)
+    before = made_before(context, action) if if_needed and not consent.dry_run else []
+    if before:
+        return reported_before(action.verb, [one.version for one in before], repository, out)
+    plan = look(context, action, expect)
     if not consent.given(plan.lines(), out):
         return unchanged(action.verb, repository, consent, out, plan.as_dict())
-    done = carry_out(context, action, plan)
-    out.result(
-        {
-            **result_fields(action.verb, Exit.DONE, repository),
-            "versions": [done.commit.version],
-            **done.plan.as_dict(),
-        },
-        [action.done(done.plan, done.commit)],
-    )
+    done = carry_out(context, action, plan, None if consent.asks else plan)
+    versions = [done.made.version] if isinstance(done.made, Commit) else []
+    fields = {**result_fields(action.verb, Exit.DONE, repository), "versions": versions, **done.plan.as_dict()}
+    out.result(fields, [action.done(done.plan, done.made)])
     return Exit.DONE

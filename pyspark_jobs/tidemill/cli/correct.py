@@ -31,13 +31,18 @@ class Consent:
     dry_run: bool
     yes: bool
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person is asked, who may take any time to answer."""
+        return not (self.yes or self.dry_run) and sys.stdin.isatty()
+
     def given(self, lines: Sequence[str], out: Output) -> bool:
         """Print what will be done, ask if this is a terminal, and return whether to do it."""
         for line in lines:
             click.echo(visible_lines(line), err=not self.dry_run or out.json)
         if self.dry_run:
             return False
-        if self.yes or not sys.stdin.isatty():
+        if not self.asks:
             return True
         try:
             return click.confirm("continue?", err=True)

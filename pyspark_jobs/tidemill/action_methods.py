@@ -12,9 +12,11 @@ from .reader import Reader
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+    from typing import Any
 
     from .actions.carry_out import Expect
     from .actions.replan import ReplanPlan
+    from .actions.requeue import RequeuePlan
     from .actions.reset import ResetPlan
     from .actions.rewind import RewindPlan
     from .actions.skip import SkipPlan
@@ -213,5 +215,68 @@ class ActionMethods(Reader):
 
         made: Commit | ResetPlan = act(
             self.context, Reset(watermark=watermark, batch_time=batch_time, reason=reason), dry_run, expect, if_needed
+        )
+        return made
+
+    @overload
+    def requeue(
+        self,
+        version: int | str,
+        source: str | None = None,
+        rows: Any = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def requeue(
+        self,
+        version: int | str,
+        source: str | None = None,
+        rows: Any = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> RequeuePlan: ...
+    def requeue(
+        self,
+        version: int | str,
+        source: str | None = None,
+        rows: Any = None,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | RequeuePlan:
+        """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
+
+        The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
+        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
+        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
+        promotion has the rows that its branch has quarantined. The commit records `reason`.
+
+        `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
+        `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
+        are. Unreadable ones are then parsed again by the schema that the source has now. A file that is in quarantine
+        as a whole, with `badFiles="quarantine"`, is read again as a new file; correct it in its folder first.
+
+        `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
+        changed. `Fenced` if another run commits first.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.requeue import Requeue
+
+        made: Commit | RequeuePlan = act(
+            self.context, Requeue(version=version, source=source, rows=rows, reason=reason), dry_run, expect, if_needed
         )
         return made

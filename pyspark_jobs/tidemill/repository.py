@@ -485,26 +485,6 @@ class Repository(ActionMethods):
 
         return verify(self.context, deep, on_checked, forgotten)
 
-    def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
-        """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
-
-        The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
-        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
-        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
-        promotion has the rows that its branch has quarantined.
-
-        `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
-        `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
-        are. Unreadable ones are then parsed again by the schema that the source has now. A file that is in quarantine
-        as a whole, with `badFiles="quarantine"`, is read again as a new file; correct it in its folder first.
-
-        `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
-        changed. `Fenced` if another run commits first.
-        """
-        from .verbs.requeue import requeue
-
-        return requeue(self.context, version, source, rows, reason)
-
 
 def open(
     pipeline: Pipeline | Loaded,

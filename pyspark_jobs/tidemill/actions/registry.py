@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from .contract import Action
 from .replan import Replan
+from .requeue import Requeue
 from .reset import Reset
 from .rewind import Rewind
 from .skip import Skip
 
-ACTIONS: dict[str, type[Action]] = {one.verb: one for one in (Rewind, Skip, Replan, Reset)}
+ACTIONS: dict[str, type[Action]] = {one.verb: one for one in (Rewind, Skip, Replan, Reset, Requeue)}
 """By verb."""
 
 

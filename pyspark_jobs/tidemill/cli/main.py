@@ -19,7 +19,7 @@ ACT = "act"
 """The module that makes the commands of actions."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 CORRECTIONS = {
-    "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": "requeue", "reset": ACT,
+    "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": ACT, "reset": ACT,
     "migrate": "migrate", "forget": "forget", "adopt": "correct",
 }  # fmt: skip
 NAMES = {"tag": "tag", "untag": "tag", "branch": "branch", "branches": "branch"}

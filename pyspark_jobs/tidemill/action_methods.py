@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from .actions.adopt import AdoptPlan
     from .actions.carry_out import Expect
+    from .actions.forget import ForgetReport
     from .actions.replan import ReplanPlan
     from .actions.requeue import RequeuePlan
     from .actions.reset import ResetPlan
     from .actions.rewind import RewindPlan
     from .actions.skip import SkipPlan
+    from .actions.tag import TagPlan
+    from .actions.untag import UntagPlan
     from .protocol.records import Commit
+    from .protocol.refs import Refs
+    from .verbs.tags import Tagged
 
 
 class ActionMethods(Reader):
@@ -279,4 +285,213 @@ class ActionMethods(Reader):
         made: Commit | RequeuePlan = act(
             self.context, Requeue(version=version, source=source, rows=rows, reason=reason), dry_run, expect, if_needed
         )
+        return made
+
+    @overload
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+    ) -> ForgetReport: ...
+    @overload
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+    ) -> ForgetReport: ...
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+    ) -> ForgetReport:
+        """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
+
+        A commit has the state of `operator` without the `keys`, and records `reason`. All earlier versions are given
+        up, and their objects are deleted, because they hold the keys. `columns`: by sink, the column (or columns, in
+        the order of the key) that holds the key in published files; files with the keys are written again without their
+        rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each key, with which
+        `verify(forgotten=True)` looks for keys that are still there.
+
+        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
+        `missing_ok`: accept keys that have no state now. `left` of the report lists what Tidemill cannot clean: the
+        source's files, rows that functions wrote, files that were moved. In a dry run, the plan is such a report.
+
+        `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
+        `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
+        `maintain`: both complete it.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since.
+        """
+        from .actions.carry_out import act
+        from .actions.forget import Forget
+
+        made: ForgetReport = act(
+            self.context,
+            Forget(
+                operator=operator, keys=keys, reason=reason, columns=columns, drop_refs=drop_refs, missing_ok=missing_ok
+            ),
+            dry_run,
+            expect,
+            False,
+        )
+        return made
+
+    @overload
+    def adopt(
+        self,
+        reason: str = "",
+        moved: bool = False,
+        copy: bool = False,
+        sources: Sequence[str] = (),
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+    ) -> Refs: ...
+    @overload
+    def adopt(
+        self,
+        reason: str = "",
+        moved: bool = False,
+        copy: bool = False,
+        sources: Sequence[str] = (),
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+    ) -> AdoptPlan: ...
+    def adopt(
+        self,
+        reason: str = "",
+        moved: bool = False,
+        copy: bool = False,
+        sources: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+    ) -> Refs | AdoptPlan:
+        """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
+
+        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
+        remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
+        sources whose files may be read again from the folder that this code declares. The entry records `reason`.
+        Returns what the repository records about itself then.
+
+        `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
+        the repository adopted or not.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+        """
+        from .actions.adopt import Adopt
+        from .actions.carry_out import act
+
+        made: Refs | AdoptPlan = act(
+            self.context, Adopt(reason=reason, moved=moved, copy=copy, sources=sources), dry_run, expect, False
+        )
+        return made
+
+    @overload
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        reason: str = "",
+        move: bool = False,
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+    ) -> Tagged: ...
+    @overload
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        reason: str = "",
+        move: bool = False,
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+    ) -> TagPlan: ...
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        reason: str = "",
+        move: bool = False,
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+    ) -> Tagged | TagPlan:
+        """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
+
+        `name` names `version`, a number or another tag. A tagged version stays readable when retention discards its
+        neighbours. `move`: let the name, which has another version now, name this one. The entry records `reason`.
+        `InvalidInput` for a version that does not exist or is not kept, for a name that is in use, or is a number.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("tagged")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-tag")
+        >>> _ = r.init()
+        >>> r.tags()
+        []
+        """
+        from .actions.carry_out import act
+        from .actions.tag import Tag
+
+        made: Tagged | TagPlan = act(
+            self.context, Tag(name=name, version=version, reason=reason, move=move), dry_run, expect, False
+        )
+        return made
+
+    @overload
+    def untag(
+        self, name: str, reason: str = "", *, dry_run: Literal[False] = False, expect: Expect | None = None
+    ) -> Tagged: ...
+    @overload
+    def untag(
+        self, name: str, reason: str = "", *, dry_run: Literal[True], expect: Expect | None = None
+    ) -> UntagPlan: ...
+    def untag(
+        self, name: str, reason: str = "", *, dry_run: bool = False, expect: Expect | None = None
+    ) -> Tagged | UntagPlan:
+        """Remove the tag `name`, and return what it named. The entry records `reason`.
+
+        The version stays readable only as long as retention keeps it. `InvalidInput` for an unknown tag.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+        """
+        from .actions.carry_out import act
+        from .actions.untag import Untag
+
+        made: Tagged | UntagPlan = act(self.context, Untag(name=name, reason=reason), dry_run, expect, False)
         return made

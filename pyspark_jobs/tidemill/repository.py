@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from .upkeep.report import VerifyReport
     from .verbs.branch import BranchInfo
     from .verbs.check import CheckReport
-    from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
     from .verbs.maintain import OnProgress as OnUpkeep
     from .verbs.replay import ReplayReport
-    from .verbs.tag import Tagged
 
 
 class Repository(ActionMethods):
@@ -154,31 +152,6 @@ class Repository(ActionMethods):
 
         return publish(self.context, since, sink)
 
-    def tag(self, name: str, version: int | str | None = None, reason: str = "", move: bool = False) -> Tagged:
-        """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
-
-        A tagged version stays readable when retention discards its neighbours. `move`: let the name, which has
-        another version now, name this one. `InvalidInput` for a version that does not exist or is not kept, for a name
-        that is in use, or is a number.
-
-        >>> import tidemill as tm
-        >>> p = tm.Pipeline("tagged")
-        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
-        >>> r = tm.open(p, root="memory://docs-tag")
-        >>> _ = r.init()
-        >>> r.tags()
-        []
-        """
-        from .verbs.tag import tag
-
-        return tag(self.context, name, version, reason, move)
-
-    def untag(self, name: str, reason: str = "") -> Tagged:
-        """Remove a tag, and return what it named. `InvalidInput` for an unknown tag."""
-        from .verbs.tag import untag
-
-        return untag(self.context, name, reason)
-
     def migrate(
         self,
         functions: Functions | None = None,
@@ -226,21 +199,6 @@ class Repository(ActionMethods):
         wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
         conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
         return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
-
-    def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
-        """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
-
-        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
-        remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
-        sources whose files may be read again from the folder that this code declares. Returns what the repository
-        records about itself then.
-
-        `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
-        the repository adopted or not.
-        """
-        from .verbs.adopt import adopt
-
-        return adopt(self.context, reason, moved, copy, sources)
 
     def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.
@@ -434,38 +392,6 @@ class Repository(ActionMethods):
             keep, keep_versions, time_budget, reason, on_progress, merging, compact_sinks, sink_file_size
         )
         return planned(self.context, asked) if dry_run else maintain(self.context, asked)
-
-    def forget(
-        self,
-        operator: str,
-        keys: Sequence[Any],
-        reason: str,
-        columns: Mapping[str, str | Sequence[str]] | None = None,
-        drop_refs: bool = False,
-        missing_ok: bool = False,
-        dry_run: bool = False,
-    ) -> ForgetReport:
-        """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
-
-        A commit has the state without the keys. All earlier versions are given up, and their objects are deleted,
-        because they hold the keys. `columns`: by sink, the column (or columns, in the order of the key) that holds the
-        key in published files; files with the keys are written again without their rows. Quarantined rows whose text
-        contains a key go, too. The commit keeps a salted hash of each key, with which `verify(forgotten=True)` looks
-        for keys that are still there.
-
-        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
-        `missing_ok`: accept keys that have no state now. `dry_run`: change nothing, and report what would happen.
-        `left` of the report lists what Tidemill cannot clean: the source's files, rows that functions wrote, files that
-        were moved.
-
-        `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
-        `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
-        `maintain`: both complete it.
-        """
-        from .verbs.forget import Forgetting, forget, planned
-
-        asked = Forgetting(operator, keys, reason, columns or {}, drop_refs, missing_ok)
-        return planned(self.context, asked) if dry_run else forget(self.context, asked)
 
     def verify(self, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.

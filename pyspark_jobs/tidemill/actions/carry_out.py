@@ -12,14 +12,15 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.correct import correct, required
-from ..driver.discard import discard_names
+from ..driver.discard import discard_unless_named
 from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
-from ..errors import Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.entries import Entry
 from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Kind
 from ..protocol.refs import Refs
+from ..store.probe import probe
 from ..upkeep.rest_published import Writing
 from ..verbs.tries import earlier_tries
 from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
@@ -74,6 +75,9 @@ def carry_out(context: Context, action: Action, expect: Expect | None = None, lo
 def _committed(context: Context, action: CommitAction, plan: ActionPlan) -> Done:
     """Make the commit of an action."""
     assert isinstance(plan.seen, Seen)
+    earlier = action.earlier(plan)
+    if earlier is not None:
+        return Done(earlier, action.finish(context, plan, earlier))
     action.hold(context, plan)
     origin = context.origin(plan.seen.origin.head)
     to = Writing(origin.number, uuid.uuid4().hex[:12])
@@ -82,11 +86,10 @@ def _committed(context: Context, action: CommitAction, plan: ActionPlan) -> Done
             changes = action.prepare(context, plan, origin, to)
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
         commit = correct(context, origin, action.kind, changes | said)
-    except Fenced:
-        discard_names(context.store, to.stored, to.attempt)
+    except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
+        discard_unless_named(context, to.number, to.attempt, to.stored)
         raise
-    action.finish(context, commit)
-    return Done(commit, plan)
+    return Done(commit, action.finish(context, plan, commit))
 
 
 def _appended(context: Context, action: EntryAction, plan: ActionPlan, expect: Expect | None) -> Done:
@@ -96,12 +99,15 @@ def _appended(context: Context, action: EntryAction, plan: ActionPlan, expect: E
         nonlocal plan
         del number
         assert isinstance(plan.seen, SeenRefs)
+        if action.is_done(plan, refs):
+            return None
         if refs.through != plan.seen.refs.through:
             plan = action.look(context, SeenRefs(refs))
             if expect is not None:
                 refuse_unexpected(action, expect, plan)
         return action.entry(context, plan, refs)
 
+    probe(context.store)
     context.refs_log.append(make)
     return Done(context.refresh(), plan)
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ..sources.contract import SourceFile
     from ..upkeep.rest_published import Writing
 
-Parsed = Literal["text", "version", "time", "times", "file", "flag"]
-"""What an option is: text, a version or a tag, a time, times by name, the path of a file, or yes and no."""
+Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists"]
+"""What an option is: text, a version or a tag, a time, times by name, the path of a file, yes and no, keys of the
+operator that the field `operator` names, or lists of texts by name."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ class Action:
     """Whether Airflow has an operator for this action, and the form of `NAME__correct` has it."""
     knows_tries: ClassVar[bool] = False
     """Whether a later try of an Airflow task can find what an earlier one did."""
+    asks: ClassVar[bool] = True
+    """Whether the command says before what it will do, and asks on a terminal."""
     may_move: ClassVar[bool] = False
     """Whether the repository may be at another place than where it was made."""
 
@@ -164,9 +167,20 @@ class Action:
         """Return what the method of `Repository` returns, given the commit, or `refs/` with the new entry."""
         raise NotImplementedError
 
+    def fields(self, plan: Any, made: Any) -> dict[str, Any]:
+        """Return what was done, for machines."""
+        del made
+        found: dict[str, Any] = plan.as_dict()
+        return found
+
     def done(self, plan: Any, made: Any) -> str:
         """Return what was done, in words."""
         raise NotImplementedError
+
+    def did_nothing(self, plan: Any) -> bool:
+        """Whether nothing was left to do."""
+        del plan
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,8 +201,15 @@ class CommitAction(Action):
         """Store what the commit after `origin` will name, note each object in `to.stored`, and return its changes."""
         raise NotImplementedError
 
-    def finish(self, context: Context, commit: Commit) -> None:
-        """Do what follows the commit. If the process dies before, the next run does it."""
+    def earlier(self, plan: Any) -> Commit | None:
+        """Return the newest version if an earlier call made it for this, and died before `finish`."""
+        del plan
+        return None
+
+    def finish(self, context: Context, plan: Any, commit: Commit) -> Any:
+        """Do what follows the commit, and return the plan with what was found. After a crash, the next run does it."""
+        del context, commit
+        return plan
 
     def outcome(self, context: Context, plan: Any, made: Commit) -> Commit:
         """Return the commit."""
@@ -207,8 +228,13 @@ class EntryAction(Action):
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
 
-    def entry(self, context: Context, plan: Any, refs: Refs) -> Entry | None:
-        """Return the entry after `refs`, or None if it is so already."""
+    def is_done(self, plan: Any, refs: Refs) -> bool:
+        """Whether it is so already, for example because another caller did the same in the meantime."""
+        del plan, refs
+        return False
+
+    def entry(self, context: Context, plan: Any, refs: Refs) -> Entry:
+        """Return the entry after `refs`."""
         raise NotImplementedError
 
 

@@ -254,11 +254,12 @@ class Rewind(CommitAction):
             changes["skipped"] = [SkippedFile(one.source, one.path, one.etag, one.size) for one in plan.without]
         return changes
 
-    def finish(self, context: Context, commit: Commit) -> None:
+    def finish(self, context: Context, plan: RewindPlan, commit: Commit) -> RewindPlan:
         """Record the operators that came back."""
         from ..driver.promoted import record_operators
 
         record_operators(context, commit)
+        return plan
 
     def done(self, plan: RewindPlan, commit: Commit) -> str:
         """Return what was done, in words."""

@@ -4,21 +4,50 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..actions.contract import Action, Option, options_of
 from ..actions.registry import ACTIONS
-from .correct import Consent, consent_options, expect_option, if_needed_option, reported_before, unchanged
+from .correct import (
+    Consent,
+    consent_options,
+    expect_option,
+    if_needed_option,
+    no_consent_options,
+    reported_before,
+    unchanged,
+)
 from .exits import Exit
-from .options import VERSION, Target, pairs, point_in_time, target_options
-from .output import Output, output_options, result_file_option
+from .options import VERSION, Target, pairs, point_in_time, reading_options, target_options
+from .output import Output, json_line, output_options, result_file_option
+from .read import keys_of
 from .run import result_fields
 
 if TYPE_CHECKING:
     from ..repository import Repository
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a command shows if one of its arguments is missing. That needs no code of the pipeline."""
+
+    unless: str
+    show: Callable[[Target, Output], int]
+
+
+def _tags(target: Target, out: Output) -> int:
+    for one in target.read().tags():
+        out.line(json_line(dataclasses.asdict(one)) if out.json else f"{one.name}  {one.version}")
+    return Exit.DONE
+
+
+LISTS = {"tag": Listing("name", _tags)}
+"""By command."""
 
 
 def command_of(verb: str) -> click.Command:
@@ -28,18 +57,24 @@ def command_of(verb: str) -> click.Command:
     def do(
         target: Target, expect: str | None, consent: Consent, out: Output, if_needed: bool = False, **given: Any
     ) -> int:
+        if verb in LISTS and given[LISTS[verb].unless] is None:
+            return LISTS[verb].show(target, out)
         repository = target.open()
-        fields = {name: _parsed(name, option, given[name]) for name, option, _ in options_of(action)}
+        parsed = partial(_parsed, repository, given)
+        fields = {name: parsed(name, option) for name, option, _ in options_of(action)}
         return _act(repository, action(**fields), expect, consent, out, if_needed)
 
     made: Callable[..., Any] = do
     made.__doc__ = inspect.getdoc(action)
     tries = (if_needed_option,) if action.knows_tries else ()
-    for add in (output_options, result_file_option, consent_options, expect_option, *tries):
+    consenting = consent_options if action.asks else no_consent_options
+    for add in (output_options, result_file_option, consenting, expect_option, *tries):
         made = add(made)
     for name, option, default in reversed(list(options_of(action))):
-        made = _parameter(name, option, default)(made)
-    return click.command(verb, short_help=action.short_help)(target_options(made))
+        is_optional = verb in LISTS and LISTS[verb].unless == name
+        made = _parameter(name, option, None if is_optional else default)(made)
+    locating = reading_options if verb in LISTS else target_options
+    return click.command(verb, short_help=action.short_help)(locating(made))
 
 
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -57,8 +92,14 @@ def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..
     )  # fmt: skip
 
 
-def _parsed(name: str, option: Option, value: Any) -> Any:
-    """Return the value of a field, given the text of its option."""
+def _parsed(repository: Repository, given: Mapping[str, Any], name: str, option: Option) -> Any:
+    """Return the value of a field, given the texts of all options."""
+    value = given[name]
+    if option.parsed == "keys":
+        return keys_of(repository, given["operator"], value)
+    if option.parsed == "lists":
+        texts = pairs(value, f"--{option.flag or name}")
+        return {key: [text for other, text in texts if other == key] for key, _ in texts}
     if option.parsed == "time":
         return None if value is None else point_in_time(value)
     if option.parsed != "times":
@@ -79,10 +120,15 @@ def _act(
     if before:
         return reported_before(action.verb, [one.version for one in before], repository, out)
     plan = look(context, action, expect)
-    if not consent.given(plan.lines(), out):
+    if (action.asks or consent.dry_run) and not consent.given(plan.lines(), out):
         return unchanged(action.verb, repository, consent, out, plan.as_dict())
     done = carry_out(context, action, plan, None if consent.asks else plan)
     versions = [done.made.version] if isinstance(done.made, Commit) else []
-    fields = {**result_fields(action.verb, Exit.DONE, repository), "versions": versions, **done.plan.as_dict()}
+    status = Exit.NOTHING if action.did_nothing(done.plan) else Exit.DONE
+    fields = {
+        **result_fields(action.verb, status, repository),
+        "versions": versions,
+        **action.fields(done.plan, done.made),
+    }
     out.result(fields, [action.done(done.plan, done.made)])
-    return Exit.DONE
+    return status

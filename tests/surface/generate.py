@@ -187,6 +187,8 @@ def _operator(verb: str, action: type[Action]) -> Iterator[str]:
 
 def airflow_type(option: Option, default: object) -> str:
     """Return the annotation and the default of an argument in Airflow, whose templates make text of everything."""
+    if option.parsed == "flag":
+        return "str | bool = False"
     kinds = ["str"]
     kinds += ["int"] if option.parsed in ("version", "time", "times") else []
     kinds += ["Sequence[str]"] if option.is_repeated else []

@@ -38,17 +38,21 @@ def test_a_new_option_is_an_argument_everywhere(monkeypatch: pytest.MonkeyPatch)
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(Rewind):
         note: str | None = option(Option("A note.", form="a note."), None)
+        loud: bool = option(Option("Say it loudly.", parsed="flag"), False)
 
     More.__module__ = Rewind.__module__
     monkeypatch.setitem(ACTIONS, "rewind", More)
-    monkeypatch.setitem(generate.ARGUMENTS, "rewind", (*generate.ARGUMENTS["rewind"], "note"))  # type: ignore[index]
+    monkeypatch.setitem(generate.ARGUMENTS, "rewind", (*generate.ARGUMENTS["rewind"], "note", "loud"))  # type: ignore[index]
     monkeypatch.setitem(generate.FIELDS, "rewind", (*generate.FIELDS["rewind"], "note"))  # type: ignore[index]
     now = generate.generated()
     assert now[generate.METHODS].count("note: str | None = None,") == 3
     assert "note=note" in now[generate.METHODS]
     assert "note: str | None = None," in now[generate.OPERATORS]
+    assert "loud: str | bool = False" in now[generate.OPERATORS], "a template is text"
+    assert "loud: bool = False" in now[generate.METHODS]
+    assert "loud" not in generate.FIELDS["rewind"], "the operator has it, and the form does not"
     assert "self.note = note" in now[generate.OPERATORS]
-    assert "| `rewind` | `to_version`, `without`, `source`, `note`, `reason`" in now[generate.GUIDE]
+    assert "| `rewind` | `to_version`, `without`, `source`, `note`, `loud`, `reason`" in now[generate.GUIDE]
     assert "| `to_version` (required), `without`, `source`, `note` |" in now[generate.GUIDE]
 
 

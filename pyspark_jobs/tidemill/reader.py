@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .verbs.diff_state import StateDiff
     from .verbs.history import KeyVersion
     from .verbs.status import Status
-    from .verbs.tag import Tagged
+    from .verbs.tags import Tagged
 
 
 class Reader:
@@ -315,7 +315,7 @@ class Reader:
 
     def tags(self) -> list[Tagged]:
         """Return all tags, sorted by name."""
-        from .verbs.tag import tags
+        from .verbs.tags import tags
 
         return tags(self.context)
 

@@ -1,27 +1,26 @@
 """`Repository`, the object that `tm.open` returns: a pipeline on a root, with one method for each verb.
 
-INVARIANT: a method here only forwards to its action or verb, so the command line and Python do the same. What runs
-batches is imported when it is first called, so that commands that only read start fast.
+INVARIANT: a method only forwards to its action or verb, so the command line and Python do the same. Methods of actions
+are in `action_methods.py`. What runs batches is imported when it is first called, so that commands that only read start
+fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, overload
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
+from .action_methods import ActionMethods
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .protocol.records import Commit
 from .protocol.refs import Refs
-from .reader import Reader
 from .verbs.init import init
 from .verbs.open import open_context
 
 if TYPE_CHECKING:
-    from .actions.carry_out import Expect
-    from .actions.contract import Action, ActionPlan
     from .batch.rewriting import Function
     from .driver.drain import Drained, Limits, OnProgress
     from .driver.migration import Functions
@@ -29,14 +28,12 @@ if TYPE_CHECKING:
     from .upkeep.report import VerifyReport
     from .verbs.branch import BranchInfo
     from .verbs.check import CheckReport
-    from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
     from .verbs.maintain import OnProgress as OnUpkeep
     from .verbs.replay import ReplayReport
-    from .verbs.tag import Tagged
 
 
-class Repository(Reader):
+class Repository(ActionMethods):
     """Everything that a pipeline keeps under a root, and the actions on it. `tm.open` returns it.
 
     All methods raise only the five kinds of `TidemillError`. Versions are the numbers of commits: 0, 1, 2 and so on.
@@ -155,220 +152,6 @@ class Repository(Reader):
 
         return publish(self.context, since, sink)
 
-    @overload
-    def replan(
-        self, reason: str, *, dry_run: Literal[False] = False, expect: Expect | None = None, if_needed: bool = False
-    ) -> Commit: ...
-
-    @overload
-    def replan(
-        self, reason: str, *, dry_run: Literal[True], expect: Expect | None = None, if_needed: bool = False
-    ) -> ActionPlan: ...
-
-    def replan(
-        self, reason: str, *, dry_run: bool = False, expect: Expect | None = None, if_needed: bool = False
-    ) -> Commit | ActionPlan:
-        """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
-
-        A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
-        again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
-
-        The other arguments are those of all corrections. `dry_run`: change nothing, and return what would happen, as
-        an `ActionPlan` with `lines()`, `as_dict()` and `requires`. `expect`: such a plan, its `requires`, or the commit
-        of the head. `Fenced` if something else would happen now, for example because a batch was planned or committed,
-        or a file has changed: what was agreed to is done, or nothing. A commit says only that no other one came since.
-        `if_needed`: if an earlier try of this Airflow task made the correction, return that commit; of no effect in a
-        dry run.
-        """
-        from .actions.replan import Replan
-
-        return self._act(Replan(reason=reason), dry_run, expect, if_needed)
-
-    @overload
-    def skip(
-        self,
-        file: str | tuple[str, str],
-        reason: str,
-        *,
-        dry_run: Literal[False] = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit: ...
-
-    @overload
-    def skip(
-        self,
-        file: str | tuple[str, str],
-        reason: str,
-        *,
-        dry_run: Literal[True],
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> ActionPlan: ...
-
-    def skip(
-        self,
-        file: str | tuple[str, str],
-        reason: str,
-        *,
-        dry_run: bool = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit | ActionPlan:
-        """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
-
-        `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,
-        or is in the plan of a batch that failed; then that plan ends, and the next run plans its other files. The
-        commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
-        source says `overwritten="new"`. The other arguments are those of `replan`.
-
-        `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
-        another run commits first; then nothing has changed.
-        """
-        from .actions.skip import Skip
-
-        return self._act(Skip(file=file, reason=reason), dry_run, expect, if_needed)
-
-    @overload
-    def rewind(
-        self,
-        to_version: int | str,
-        reason: str,
-        without: Sequence[str | tuple[str, str]] = (),
-        *,
-        dry_run: Literal[False] = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit: ...
-
-    @overload
-    def rewind(
-        self,
-        to_version: int | str,
-        reason: str,
-        without: Sequence[str | tuple[str, str]] = (),
-        *,
-        dry_run: Literal[True],
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> ActionPlan: ...
-
-    def rewind(
-        self,
-        to_version: int | str,
-        reason: str,
-        without: Sequence[str | tuple[str, str]] = (),
-        *,
-        dry_run: bool = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit | ActionPlan:
-        """Go back to a version, by a commit that restores it. Return that commit.
-
-        State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
-        is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
-        instead, as paths relative to their source's folder, or (source, path). An open plan ends.
-
-        Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
-        function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
-        such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
-        was undone. Its files are then published again. The other arguments are those of `replan`.
-
-        `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
-        read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
-        crash leaves the rewind committed or not; the next run completes what it does to the sinks.
-        """
-        from .actions.rewind import Rewind
-
-        action = Rewind(to_version=to_version, without=without, reason=reason)
-        return self._act(action, dry_run, expect, if_needed)
-
-    def tag(self, name: str, version: int | str | None = None, reason: str = "", move: bool = False) -> Tagged:
-        """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
-
-        A tagged version stays readable when retention discards its neighbours. `move`: let the name, which has
-        another version now, name this one. `InvalidInput` for a version that does not exist or is not kept, for a name
-        that is in use, or is a number.
-
-        >>> import tidemill as tm
-        >>> p = tm.Pipeline("tagged")
-        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
-        >>> r = tm.open(p, root="memory://docs-tag")
-        >>> _ = r.init()
-        >>> r.tags()
-        []
-        """
-        from .verbs.tag import tag
-
-        return tag(self.context, name, version, reason, move)
-
-    def untag(self, name: str, reason: str = "") -> Tagged:
-        """Remove a tag, and return what it named. `InvalidInput` for an unknown tag."""
-        from .verbs.tag import untag
-
-        return untag(self.context, name, reason)
-
-    @overload
-    def reset(
-        self,
-        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
-        batch_time: int | str | datetime | None = None,
-        reason: str = "",
-        *,
-        dry_run: Literal[False] = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit: ...
-
-    @overload
-    def reset(
-        self,
-        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
-        batch_time: int | str | datetime | None = None,
-        reason: str = "",
-        *,
-        dry_run: Literal[True],
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> ActionPlan: ...
-
-    def reset(
-        self,
-        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
-        batch_time: int | str | datetime | None = None,
-        reason: str = "",
-        *,
-        dry_run: bool = False,
-        expect: Expect | None = None,
-        if_needed: bool = False,
-    ) -> Commit | ActionPlan:
-        """Set watermarks or the batch time to another value, and return the commit that does it.
-
-        Nothing else moves either of them back. `watermark`: a time for all watermarks, or a dict by name
-        (`<source>.<column>`). `batch_time`: the time from which later batches count. Times are ms since the epoch, ISO
-        text or datetimes. An open plan ends. State stays as it is: what has ended or timed out does not come back, and
-        rows that were late stay dropped or in quarantine. The other arguments are those of `replan`.
-
-        `InvalidInput` for an unknown watermark, a batch time out of bounds, or an empty `reason`. `Fenced` if another
-        run commits first; then nothing has changed.
-        """
-        from .actions.reset import Reset
-
-        action = Reset(watermark=watermark, batch_time=batch_time, reason=reason)
-        return self._act(action, dry_run, expect, if_needed)
-
-    def _act(self, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Commit | ActionPlan:
-        """Carry an action out and return its commit, or return its plan."""
-        from .actions.carry_out import carry_out, look, made_before, refuse_unexpected
-
-        if dry_run:
-            plan = look(self.context, action)
-            if expect is not None:
-                refuse_unexpected(action, expect, plan)
-            return plan
-        before = made_before(self.context, action.kind, action.said_reason) if if_needed else []
-        return before[-1] if before else carry_out(self.context, action, expect).commit
-
     def migrate(
         self,
         functions: Functions | None = None,
@@ -416,21 +199,6 @@ class Repository(Reader):
         wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
         conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
         return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
-
-    def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
-        """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
-
-        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
-        remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
-        sources whose files may be read again from the folder that this code declares. Returns what the repository
-        records about itself then.
-
-        `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
-        the repository adopted or not.
-        """
-        from .verbs.adopt import adopt
-
-        return adopt(self.context, reason, moved, copy, sources)
 
     def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.
@@ -625,38 +393,6 @@ class Repository(Reader):
         )
         return planned(self.context, asked) if dry_run else maintain(self.context, asked)
 
-    def forget(
-        self,
-        operator: str,
-        keys: Sequence[Any],
-        reason: str,
-        columns: Mapping[str, str | Sequence[str]] | None = None,
-        drop_refs: bool = False,
-        missing_ok: bool = False,
-        dry_run: bool = False,
-    ) -> ForgetReport:
-        """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
-
-        A commit has the state without the keys. All earlier versions are given up, and their objects are deleted,
-        because they hold the keys. `columns`: by sink, the column (or columns, in the order of the key) that holds the
-        key in published files; files with the keys are written again without their rows. Quarantined rows whose text
-        contains a key go, too. The commit keeps a salted hash of each key, with which `verify(forgotten=True)` looks
-        for keys that are still there.
-
-        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
-        `missing_ok`: accept keys that have no state now. `dry_run`: change nothing, and report what would happen.
-        `left` of the report lists what Tidemill cannot clean: the source's files, rows that functions wrote, files that
-        were moved.
-
-        `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
-        `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
-        `maintain`: both complete it.
-        """
-        from .verbs.forget import Forgetting, forget, planned
-
-        asked = Forgetting(operator, keys, reason, columns or {}, drop_refs, missing_ok)
-        return planned(self.context, asked) if dry_run else forget(self.context, asked)
-
     def verify(self, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.
 
@@ -674,26 +410,6 @@ class Repository(Reader):
         from .verbs.verify import verify
 
         return verify(self.context, deep, on_checked, forgotten)
-
-    def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
-        """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
-
-        The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
-        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
-        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
-        promotion has the rows that its branch has quarantined.
-
-        `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
-        `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
-        are. Unreadable ones are then parsed again by the schema that the source has now. A file that is in quarantine
-        as a whole, with `badFiles="quarantine"`, is read again as a new file; correct it in its folder first.
-
-        `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
-        changed. `Fenced` if another run commits first.
-        """
-        from .verbs.requeue import requeue
-
-        return requeue(self.context, version, source, rows, reason)
 
 
 def open(

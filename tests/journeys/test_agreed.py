@@ -13,8 +13,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, published, run
-from tidemill.actions import carry_out
-from tidemill.actions.contract import Action, ActionPlan, options_of
+from tidemill.actions import carry_out, restoring
+from tidemill.actions.contract import ActionPlan, CommitAction
 from tidemill.actions.registry import ACTIONS
 from tidemill.cli.main import main
 
@@ -255,18 +255,6 @@ def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
             action(shop, *given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("action", list(ACTIONS.values()), ids=list(ACTIONS))
-def test_fields_of_an_action_are_arguments_of_its_method(action: type[Action]) -> None:
-    import inspect
-
-    method = inspect.signature(getattr(tm.Repository, action.verb))
-    fields = {name for name, _, _ in options_of(action)} - {"source"}  # in Python, a file is (source, path)
-    assert fields == set(method.parameters) - {"self", "dry_run", "expect", "if_needed"}
-    for name, _, default in options_of(action):
-        if name in method.parameters and default is not dataclasses.MISSING:
-            assert method.parameters[name].default == default, name
-
-
 def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:
     """What a verb needs is one class: a correction that changes nothing but says why."""
     from tidemill.actions.contract import Option, Seen, option
@@ -277,7 +265,7 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
             return ["a note"]
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Note(Action):
+    class Note(CommitAction):
         verb = "note"
         kind = "void"
         reason: str = option(Option("Why."))
@@ -289,6 +277,45 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
             return {}
 
     plan = carry_out.look(shop.context, Note(reason="a note"))
-    assert carry_out.carry_out(shop.context, Note(reason="a note"), plan).commit.kind == "void"
+    assert carry_out.carry_out(shop.context, Note(reason="a note"), plan).made.kind == "void"
     with pytest.raises(tm.Fenced):
         carry_out.carry_out(shop.context, Note(reason="a note"), plan)
+
+
+@pytest.mark.parametrize("verb", list(ACTS))
+def test_an_action_that_nothing_precedes_looks_once(
+    verb: str, shop: tm.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = ACTS[verb](shop, dry_run=True)
+    looks, kind = [], ACTIONS[verb]
+    original = kind.look
+    monkeypatch.setattr(kind, "look", lambda *given: looks.append(1) or original(*given))
+    assert ACTS[verb](shop, expect=plan).version == 2
+    assert len(looks) == 1
+
+
+def test_an_action_that_has_to_publish_first_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b")
+    run(r)
+    arrive(tmp_path, "c")
+    with monkeypatch.context() as patch:
+        patch.setattr("tidemill.driver.drain.publish_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(opened(tmp_path))
+    looks, original = [], ACTIONS["rewind"].look
+    monkeypatch.setattr(ACTIONS["rewind"], "look", lambda *given: looks.append(1) or original(*given))
+    again = opened(tmp_path)
+    plan = again.rewind(0, "why", dry_run=True)
+    assert again.rewind(0, "why", expect=plan).version == 3
+    assert len(looks) == 3, "the dry run, before anything is written, and after the files of version 2 were published"
+
+
+def test_a_rewind_lists_its_sources_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b", "c")
+    run(r)
+    calls, original = [], restoring.listed_files
+    monkeypatch.setattr(restoring, "listed_files", lambda *given: calls.append(1) or original(*given))
+    assert r.rewind(0, "why", ["b.csv"]).version == 3
+    assert len(calls) == 1

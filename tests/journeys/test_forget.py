@@ -495,7 +495,7 @@ def test_a_second_call_changes_nothing_and_after_a_batch_it_looks_again(tmp_path
 
 
 def test_beside_a_run_it_is_fenced_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidemill.verbs import forget as verb
+    from tidemill.actions import removing as verb
 
     r, make = shop(tmp_path), verb._make
     arrive(tmp_path, (BOB, 1))

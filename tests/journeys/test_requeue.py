@@ -443,9 +443,7 @@ def test_a_requeue_ends_an_open_plan_and_a_sweep_does_not_pass_rows_that_wait(tm
     with pytest.raises(tm.InvalidInput, match="broken"):
         shop.run(function=fails)
     r = shop.open()
-    from tidemill.verbs.requeue import described, planned
-
-    assert described(planned(r.context, 0)) == [
+    assert r.requeue(0, dry_run=True).lines() == [
         "3 rows of source `shop` that version 0 quarantined (failed) will be read again by operator `totals`",
         "the plan of version 1 ends, and its files are planned again",
     ]

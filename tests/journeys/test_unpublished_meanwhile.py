@@ -10,8 +10,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, published, run
+from tidemill.actions import removing
 from tidemill.driver import publish as publishing
-from tidemill.verbs import forget
 
 UNCACHED = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0}
 
@@ -25,7 +25,7 @@ def shop(tmp_path: Path) -> tm.Repository:
     return r
 
 
-def dies_in_publishing(patch: pytest.MonkeyPatch, verb: Any, action: Callable[[], Any]) -> None:
+def dies_in_publishing(patch: pytest.MonkeyPatch, action: Callable[[], Any]) -> None:
     """Once the verb has published what earlier runs left, `action` commits and dies before it publishes."""
     real, done = publishing.repair, []
 
@@ -39,13 +39,13 @@ def dies_in_publishing(patch: pytest.MonkeyPatch, verb: Any, action: Callable[[]
                     action()
         return found
 
-    patch.setattr(verb, "repair", repair)
+    patch.setattr(publishing, "repair", repair)
 
 
 def test_a_rewind_keeps_the_rows_of_a_compaction_that_is_not_published(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies_in_publishing(monkeypatch, publishing, lambda: opened(tmp_path).maintain(compact_sinks=True))
+    dies_in_publishing(monkeypatch, lambda: opened(tmp_path).maintain(compact_sinks=True))
     made = shop.rewind(2, "a test")
     assert (made.version, shop.commit(4).kind) == (5, "compact")
     assert [row["version"] for row in published(tmp_path)] == [0, 1, 2]
@@ -56,7 +56,7 @@ def test_forget_rewrites_the_files_of_a_batch_that_is_not_published(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in" / "e.csv").write_text("c,1\ne,1\n")
-    dies_in_publishing(monkeypatch, forget, lambda: run(opened(tmp_path)))
+    dies_in_publishing(monkeypatch, lambda: run(opened(tmp_path)))
     assert shop.forget("counts", ["c"], "a test", columns={"counts": "k"}).version == 5
     assert [row["k"] for row in published(tmp_path)] == ["a", "b", "d", "e"]
     assert shop.verify(deep=True, forgotten=True).problems == []
@@ -66,7 +66,7 @@ def test_a_preview_of_forget_that_another_one_overtakes_reports_no_damage(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = tm.open(shop.context.pipeline, root=str(tmp_path / "root"), conf=UNCACHED)
-    look, seen = forget._refuse_missing, []
+    look, seen = removing._refuse_missing, []
 
     def overtaken(*arguments: Any) -> None:
         if not seen:
@@ -74,6 +74,6 @@ def test_a_preview_of_forget_that_another_one_overtakes_reports_no_damage(
             opened(tmp_path).forget("counts", ["a"], "another one")
         look(*arguments)
 
-    monkeypatch.setattr(forget, "_refuse_missing", overtaken)
+    monkeypatch.setattr(removing, "_refuse_missing", overtaken)
     with pytest.raises(tm.Fenced, match="^forget: another run committed versions up to 4 in the meantime"):
         shop.forget("counts", ["a"], "a test", dry_run=True)

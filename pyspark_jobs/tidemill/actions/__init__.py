@@ -1,1 +1,1 @@
-"""Corrections as values: a file for each, with its options, what it would do, and what its commit changes."""
+"""Changes of a repository as values: a file for each, with its options, what it would do, and what it writes."""

@@ -1,24 +1,29 @@
-"""`carry_out`: the one way in which every action happens: begin, look, hold, prepare, commit, publish, finish.
+"""`carry_out`: the one way in which every action happens: begin, look, and then one commit or one entry of `refs/`.
 
 CRASH: one conditional create is the whole action. INVARIANT: with `expect`, what was agreed to is done, or nothing.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from ..driver.context import Context
 from ..driver.correct import correct, required
-from ..driver.discard import discard_names
+from ..driver.discard import discard_unless_named
 from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
-from ..errors import Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput
+from ..protocol.entries import Entry
 from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Kind
+from ..protocol.refs import Refs
+from ..store.probe import probe
 from ..upkeep.rest_published import Writing
 from ..verbs.tries import earlier_tries
-from .contract import Action, ActionPlan, Seen
+from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
 
 Expect = ActionPlan | Commit | str
 """A plan, what it requires as text, or the commit of the head, which says only that no other commit came since."""
@@ -26,65 +31,119 @@ Expect = ActionPlan | Commit | str
 
 @dataclass(frozen=True)
 class Done:
-    """The commit of an action, and the plan that it carried out."""
+    """What an action has made, a commit or `refs/` with one more entry, and the plan that it carried out."""
 
-    commit: Commit
+    made: Any
     plan: ActionPlan
 
 
-def look(context: Context, action: Action) -> ActionPlan:
-    """Return what an action would do. Writes nothing."""
+def look(context: Context, action: Action, expect: Expect | None = None) -> ActionPlan:
+    """Return what an action would do. Writes nothing. `Fenced` if that is not what was expected."""
+    plan = _look(context, action)
+    if expect is not None:
+        refuse_unexpected(action, expect, plan)
+    return plan
+
+
+def _look(context: Context, action: Action) -> ActionPlan:
+    if not isinstance(action, CommitAction):
+        return action.look(context, SeenRefs(context.refresh()))
     head = context.head()
     with fenced_if_overtaken(context, head, action.verb):
         origin = context.origin(head)
         return action.look(context, Seen(origin, context.log.plan(origin.number, origin.parent)))
 
 
-def carry_out(context: Context, action: Action, expect: Expect | None = None) -> Done:
-    """Carry an action out, and return its commit.
+def carry_out(context: Context, action: Action, expect: Expect | None = None, looked: ActionPlan | None = None) -> Done:
+    """Carry an action out. `looked`: what a look of the caller has just found; without it, this function looks.
 
     `Fenced` if the repository is not as expected, or another run commits first; then nothing has changed.
     """
-    required(action.verb, action.said_reason)
-    check_root(context)
-    if expect is not None:  # before anything is written
-        refuse_unexpected(action, expect, look(context, action))
-    action.begin(context)
-    plan = look(context, action)
-    if expect is not None:
-        refuse_unexpected(action, expect, plan)
+    _check_reason(action)
+    if not action.may_move:
+        check_root(context)
+    if expect is not None and looked is None:  # before anything is written
+        looked = look(context, action, expect)
+    changed = action.begin(context)
+    plan = look(context, action, expect) if looked is None or changed else looked
+    if isinstance(action, CommitAction):
+        return _committed(context, action, plan)
+    assert isinstance(action, EntryAction)
+    return _appended(context, action, plan, expect)
+
+
+def _committed(context: Context, action: CommitAction, plan: ActionPlan) -> Done:
+    """Make the commit of an action."""
+    assert isinstance(plan.seen, Seen)
+    earlier = action.earlier(plan)
+    if earlier is not None:
+        return Done(earlier, action.finish(context, plan, earlier))
     action.hold(context, plan)
     origin = context.origin(plan.seen.origin.head)
     to = Writing(origin.number, uuid.uuid4().hex[:12])
     try:
         with fenced_if_overtaken(context, origin.head, action.verb):
             changes = action.prepare(context, plan, origin, to)
-        said: Changes = {"attempt": to.attempt, "reason": action.said_reason}
+        said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
         commit = correct(context, origin, action.kind, changes | said)
-    except Fenced:
-        discard_names(context.store, to.stored, to.attempt)
+    except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
+        discard_unless_named(context, to.number, to.attempt, to.stored)
         raise
-    action.finish(context, commit)
-    return Done(commit, plan)
+    return Done(commit, action.finish(context, plan, commit))
 
 
-def made_before(context: Context, kind: Kind, reason: str) -> list[Commit]:
-    """Return the commits by which earlier tries of this Airflow task made the same correction, oldest first.
+def _appended(context: Context, action: EntryAction, plan: ActionPlan, expect: Expect | None) -> Done:
+    """Append the entry of an action. If another entry comes first, look again, and compare again."""
+
+    def make(refs: Refs, number: int) -> Entry | None:
+        nonlocal plan
+        del number
+        assert isinstance(plan.seen, SeenRefs)
+        if action.is_done(plan, refs):
+            return None
+        if refs.through != plan.seen.refs.through:
+            plan = action.look(context, SeenRefs(refs))
+            if expect is not None:
+                refuse_unexpected(action, expect, plan)
+        return action.entry(context, plan, refs)
+
+    probe(context.store)
+    context.refs_log.append(make)
+    return Done(context.refresh(), plan)
+
+
+def act(context: Context, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Any:
+    """Carry an action out, and return its outcome; or return its plan, if it is a dry run."""
+    if dry_run:
+        return look(context, action, expect)
+    before = made_before(context, action) if if_needed else []
+    if before:
+        return before[-1]
+    done = carry_out(context, action, expect)
+    return action.outcome(context, done.plan, done.made)
+
+
+def made_before(context: Context, action: Action) -> list[Commit]:
+    """Return the commits by which earlier tries of this Airflow task did the same, oldest first.
 
     One with the same kind and reason counts. If that try died before it had published, the next run publishes.
     """
+    kind: Kind | None = getattr(action, "kind", None)
     made = [context.log.commit(version) for version in earlier_tries(context)]
-    return [one for one in made if (one.kind, one.reason) == (kind, reason)]
+    return [one for one in made if (one.kind, one.reason or "") == (kind, action.said_reason)]
 
 
 def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
     """Raise `Fenced` unless the repository is as it was when the plan was made that the caller agreed to."""
-    if not isinstance(expect, ActionPlan | Commit | str) or not expect:
-        raise InvalidInput(
-            f"{action.verb}: expect={expect!r}, expected a plan, what it requires as text, or the commit of the head"
+    commits = isinstance(plan.seen, Seen)
+    if not isinstance(expect, ActionPlan | Commit | str) or not expect or (isinstance(expect, Commit) and not commits):
+        expected = (
+            "a plan, what it requires as text, or the commit of the head" if commits else "a plan or its requires"
         )
+        raise InvalidInput(f"{action.verb}: expect={expect!r}, expected {expected}")
     found = plan.requires
     if isinstance(expect, Commit):
+        assert isinstance(plan.seen, Seen)
         is_same, wanted = plan.seen.origin.parent == expect.as_parent, f"version {expect.version}"
     else:
         wanted = expect.requires if isinstance(expect, ActionPlan) else expect
@@ -95,3 +154,13 @@ def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
             "nothing has changed",
             hint="do a dry run again, and agree to what would happen now",
         )
+
+
+def _check_reason(action: Action) -> None:
+    """Raise `InvalidInput` if the reason is no text, or is empty although it has no default."""
+    default = next((one.default for one in dataclasses.fields(action) if one.name == "reason"), "")
+    reason = getattr(action, "reason", "")
+    if default is dataclasses.MISSING:
+        required(action.verb, reason)
+    elif not isinstance(reason, str):
+        raise InvalidInput(f"{action.verb}: found reason={reason!r}, expected text")

@@ -1,4 +1,4 @@
-"""`Action`: a correction as a value. Its fields are its options, for the shell, Python, Airflow and forms.
+"""`Action`: a change of a repository as a value. Its fields are its options, for the shell, Python, Airflow and forms.
 
 Nothing of the engine is imported here or at the top of an action's module, because Airflow reads the fields.
 """
@@ -14,23 +14,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from ..driver.context import Context
+    from ..protocol.entries import Entry
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit, Kind, Plan
+    from ..protocol.refs import Refs
     from ..protocol.successor import Origin
     from ..sources.contract import SourceFile
     from ..upkeep.rest_published import Writing
 
-Parsed = Literal["text", "version", "time", "times"]
-"""What the text of an option is: itself, a version or a tag, a time, or times by name."""
+Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists"]
+"""What an option is: text, a version or a tag, a time, times by name, the path of a file, yes and no, keys of the
+operator that the field `operator` names, or lists of texts by name."""
 
 
 @dataclass(frozen=True)
 class Option:
     """How a field of an action is given.
 
-    `help` is for the shell and `form` for the form of `NAME__correct`; without `form` the field is not there. `flag` is
-    the name of the option in the shell, by default that of the field. `is_needed`: the form needs this field, or
-    another one that is needed.
+    `help` is for the shell. `form` is for the form of `NAME__correct`; without it the form does not have the field.
+    `flag` is the name of the option in the shell, by default that of the field. `is_needed`: the form needs this field,
+    or another one that is needed.
     """
 
     help: str
@@ -38,7 +41,12 @@ class Option:
     flag: str = ""
     metavar: str = ""
     parsed: Parsed = "text"
+    in_python: bool = True
+    """Whether the method of `Repository` has it."""
+    in_airflow: bool = True
+    """Whether the operator of Airflow has it."""
     is_argument: bool = False
+    """Whether it has no flag in the shell."""
     is_repeated: bool = False
     is_line_each: bool = False
     """Whether the form has a line for each value. Otherwise it takes one."""
@@ -52,10 +60,37 @@ def option(said: Option, default: Any = dataclasses.MISSING) -> Any:
 
 @dataclass(frozen=True)
 class Seen:
-    """What an action sees first: the place of the next commit, and the plan that is open there, or None."""
+    """What an action sees before it commits: the place of the next commit, and the plan that is open there, or None."""
 
     origin: Origin
     plan: Plan | None
+
+    @property
+    def place(self) -> str:
+        """The head, such as `main@4`."""
+        return f"{self.origin.refs.name_of(self.origin.branch)}@{self.origin.parent.version}"
+
+    @property
+    def identity(self) -> list[str]:
+        """What differs if anything else was planned or committed."""
+        return [self.origin.refs.uuid, self.origin.parent.checksum, "" if self.plan is None else self.plan.plan_id]
+
+
+@dataclass(frozen=True)
+class SeenRefs:
+    """What an action sees before it adds an entry to `refs/`. Entries about something else do not matter to it."""
+
+    refs: Refs
+
+    @property
+    def place(self) -> str:
+        """No version: the entry is not one."""
+        return "refs"
+
+    @property
+    def identity(self) -> list[str]:
+        """The repository."""
+        return [self.refs.uuid, self.refs.root]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +98,18 @@ class ActionPlan:
     """What an action will do if the repository is then as it was `seen`."""
 
     verb: str
-    seen: Seen = dataclasses.field(repr=False)
+    seen: Seen | SeenRefs = dataclasses.field(repr=False)
 
     @property
     def requires(self) -> str:
         """The head, and a digest of it, of the open plan, and of what will happen, such as `main@4:0c1f9b2e77d0`.
 
-        To be given as `expect`.
+        An action that adds an entry to `refs/` requires `refs` and a digest of what will happen. To be given as
+        `expect`.
         """
-        origin, plan = self.seen.origin, self.seen.plan
-        head = [origin.refs.uuid, origin.parent.checksum, "" if plan is None else plan.plan_id]
-        said = json.dumps([self.verb, head, self.content()], sort_keys=True, default=str)
+        said = json.dumps([self.verb, self.seen.identity, self.content()], sort_keys=True, default=str)
         digest = hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()[:12]
-        return f"{origin.refs.name_of(origin.branch)}@{origin.parent.version}:{digest}"
+        return f"{self.seen.place}:{digest}"
 
     def content(self) -> Any:
         """Return all that will happen, as JSON values, also what `as_dict` does not show, such as ETags of files."""
@@ -92,22 +126,69 @@ class ActionPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A correction that one commit makes. `carry_out` calls the methods from `begin` to `finish`, in this order.
+    """A change of a repository as a value: a `CommitAction` or an `EntryAction`. `carry_out` calls the methods.
 
-    The docstring of an action is the help of its command.
+    The docstring of an action is the help of its command. `method` documents the method of `Repository`, which
+    `tests/surface/generate.py` writes, as it writes the operator of Airflow.
     """
 
     verb: ClassVar[str]
-    kind: ClassVar[Kind]
     short_help: ClassVar[str | None] = None
+    method: ClassVar[str]
+    argument_order: ClassVar[tuple[str, ...]] = ()
+    """The arguments of the method, in their order. By default the required fields come first."""
+    has_operator: ClassVar[bool] = False
+    """Whether Airflow has an operator for this action, and the form of `NAME__correct` has it."""
+    knows_tries: ClassVar[bool] = False
+    """Whether a later try of an Airflow task can find what an earlier one did."""
+    asks: ClassVar[bool] = True
+    """Whether the command says before what it will do, and asks on a terminal."""
+    may_move: ClassVar[bool] = False
+    """Whether the repository may be at another place than where it was made."""
 
     @property
     def said_reason(self) -> str:
-        """The reason, which the commit records."""
+        """The reason, which the commit or entry records."""
         return str(getattr(self, "reason", ""))
 
-    def begin(self, context: Context) -> None:
-        """Check what matters only if something is written, and complete what an earlier call left."""
+    def begin(self, context: Context) -> bool:
+        """Check what matters only if something is written, and complete what an earlier call left.
+
+        Return whether that changed anything that `look` sees.
+        """
+        del context
+        return False
+
+    def look(self, context: Context, seen: Any) -> ActionPlan:
+        """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
+        raise NotImplementedError
+
+    def outcome(self, context: Context, plan: Any, made: Any) -> Any:
+        """Return what the method of `Repository` returns, given the commit, or `refs/` with the new entry."""
+        raise NotImplementedError
+
+    def fields(self, plan: Any, made: Any) -> dict[str, Any]:
+        """Return what was done, for machines."""
+        del made
+        found: dict[str, Any] = plan.as_dict()
+        return found
+
+    def done(self, plan: Any, made: Any) -> str:
+        """Return what was done, in words."""
+        raise NotImplementedError
+
+    def did_nothing(self, plan: Any) -> bool:
+        """Whether nothing was left to do."""
+        del plan
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitAction(Action):
+    """A correction that one commit makes: begin, look, hold, prepare, commit, publish, finish."""
+
+    kind: ClassVar[Kind]
+    knows_tries = True
 
     def look(self, context: Context, seen: Seen) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
@@ -120,11 +201,40 @@ class Action:
         """Store what the commit after `origin` will name, note each object in `to.stored`, and return its changes."""
         raise NotImplementedError
 
-    def finish(self, context: Context, commit: Commit) -> None:
-        """Do what follows the commit. If the process dies before, the next run does it."""
+    def earlier(self, plan: Any) -> Commit | None:
+        """Return the newest version if an earlier call made it for this, and died before `finish`."""
+        del plan
+        return None
 
-    def done(self, plan: Any, commit: Commit) -> str:
-        """Return what was done, in words."""
+    def finish(self, context: Context, plan: Any, commit: Commit) -> Any:
+        """Do what follows the commit, and return the plan with what was found. After a crash, the next run does it."""
+        del context, commit
+        return plan
+
+    def outcome(self, context: Context, plan: Any, made: Commit) -> Commit:
+        """Return the commit."""
+        del context, plan
+        return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryAction(Action):
+    """A change that one entry of `refs/` makes: begin, look, append. No version is made.
+
+    `look` is called again if another entry was added in the meantime, so the entry fits what it follows.
+    """
+
+    def look(self, context: Context, seen: SeenRefs) -> ActionPlan:
+        """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
+        raise NotImplementedError
+
+    def is_done(self, plan: Any, refs: Refs) -> bool:
+        """Whether it is so already, for example because another caller did the same in the meantime."""
+        del plan, refs
+        return False
+
+    def entry(self, context: Context, plan: Any, refs: Refs) -> Entry:
+        """Return the entry after `refs`."""
         raise NotImplementedError
 
 

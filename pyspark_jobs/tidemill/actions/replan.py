@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -35,7 +35,7 @@ class ReplanPlan(ActionPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replan(Action):
+class Replan(CommitAction):
     """Abandon a plan that cannot run, with a void commit that reads no files.
 
     Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
@@ -44,14 +44,21 @@ class Replan(Action):
     verb = "replan"
     kind = "void"
     short_help = "Abandon a plan that cannot run."
+    has_operator = True
+    method = """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
+
+    A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
+    again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
+    """
 
     reason: str = option(Option("Why you abandon the plan. The commit records it."))
 
-    def begin(self, context: Context) -> None:
+    def begin(self, context: Context) -> bool:
         """Check the folders of sources and sinks."""
         from ..pipeline.places import check_places
 
         check_places(context.pipeline, context.root, context.storage_options)
+        return False
 
     def look(self, context: Context, seen: Seen) -> ReplanPlan:
         """Return what will happen. `InvalidInput` if no plan is open."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
     from ..upkeep.rest_published import Writing
-
-Time = int | str | datetime
-Watermarks = Time | Mapping[str, Time]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +38,7 @@ class ResetPlan(ActionPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reset(Action):
+class Reset(CommitAction):
     """Set watermarks or the batch time to another value, also to an earlier one.
 
     Use it after a row with a wrong event time made all others late, or after a clock was wrong. Keys that
@@ -51,8 +48,20 @@ class Reset(Action):
     verb = "reset"
     kind = "reset"
     short_help = "Set watermarks or the batch time to another value."
+    has_operator = True
+    argument_order = ("watermark", "batch_time", "reason")
+    method = """Set watermarks or the batch time to another value, and return the commit that does it.
 
-    watermark: Watermarks | None = option(
+    Nothing else moves either of them back. `watermark`: a time for all watermarks, or a dict by name
+    (`<source>.<column>`). `batch_time`: the time from which later batches count. Times are ms since the epoch, ISO
+    text or datetimes. An open plan ends. State stays as it is: what has ended or timed out does not come back, and
+    rows that were late stay dropped or in quarantine.
+
+    `InvalidInput` for an unknown watermark, a batch time out of bounds, or an empty `reason`. `Fenced` if another
+    run commits first; then nothing has changed.
+    """
+
+    watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = option(
         Option(
             "New watermark; without a name, of all watermarks. Repeatable.",
             metavar="[NAME=]MS|ISO",
@@ -63,7 +72,7 @@ class Reset(Action):
         ),
         None,
     )
-    batch_time: Time | None = option(
+    batch_time: int | str | datetime | None = option(
         Option("New batch time.", metavar="MS|ISO", parsed="time", form="the new batch time.", is_needed=True), None
     )
     reason: str = option(Option("Why. The commit records it."))

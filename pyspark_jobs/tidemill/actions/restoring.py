@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from ..driver.context import Context
@@ -42,12 +43,23 @@ def version_to_restore(context: Context, head: Commit | None, to_version: Versio
     return None if number < 0 else context.log.commit(number)
 
 
-def files_there(context: Context) -> Files | None:
-    """Return the files that the sources have now, or None if a source cannot be listed."""
-    try:
-        return listed_files(context)
-    except (InvalidInput, StoreUnavailable):
-        return None
+class Listing:
+    """The files that the sources have now. They are listed once, when they are first needed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @functools.cached_property
+    def files(self) -> Files:
+        """All files. An error if a source cannot be listed."""
+        return listed_files(self._context)
+
+    def if_possible(self) -> Files | None:
+        """Return all files, or None if a source cannot be listed."""
+        try:
+            return self.files
+        except (InvalidInput, StoreUnavailable):
+            return None
 
 
 def read_by(context: Context, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
@@ -63,11 +75,13 @@ def read_by(context: Context, undone: Sequence[Commit], target: Commit | None) -
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
 
 
-def taken_out(context: Context, target: Commit | None, without: Sequence[File], known: Files) -> list[SourceFile]:
+def taken_out(
+    context: Context, target: Commit | None, without: Sequence[File], known: Files, listing: Listing
+) -> list[SourceFile]:
     """Return the files of `without`, as they are now. `InvalidInput` for a file that is unknown or that was kept."""
     if not without:
         return []
-    candidates = {**known, **listed_files(context)}
+    candidates = {**known, **listing.files}
     found = [one_of(context, candidates, file, "rewind", "file to leave out") for file in without]
     before = look_up(context.ledger(target).map, found)
     for file, at in zip(found, before, strict=True):

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, content_of, option
+from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
-    from ..driver.versions import VersionSpec
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
@@ -110,7 +109,7 @@ def _shown(files: Sequence[SourceFile]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rewind(Action):
+class Rewind(CommitAction):
     """Go back to an earlier version, with a commit that restores its state, watermarks and batch time.
 
     Files that were read since then wait again, except those named with --without; FILE is relative to its source's
@@ -121,8 +120,24 @@ class Rewind(Action):
     verb = "rewind"
     kind = "rewind"
     short_help = "Go back to an earlier version."
+    has_operator = True
+    method = """Go back to a version, by a commit that restores it. Return that commit.
 
-    to_version: VersionSpec = option(
+    State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
+    is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
+    instead, as paths relative to their source's folder, or (source, path). An open plan ends.
+
+    Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
+    function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
+    such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
+    was undone. Its files are then published again.
+
+    `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
+    read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
+    crash leaves the rewind committed or not; the next run completes what it does to the sinks.
+    """
+
+    to_version: int | str = option(
         Option(
             "Version to go back to.",
             flag="to",
@@ -132,7 +147,7 @@ class Rewind(Action):
             is_needed=True,
         )
     )
-    without: Sequence[File] = option(
+    without: Sequence[str | tuple[str, str]] = option(
         Option(
             "File that is not read again. Repeatable.",
             metavar="FILE",
@@ -147,6 +162,7 @@ class Rewind(Action):
             "Source of these files. Needed only if several sources have them.",
             metavar="NAME",
             form="the source, if several have such a file.",
+            in_python=False,  # there a file is (source, path)
         ),
         None,
     )
@@ -156,13 +172,13 @@ class Rewind(Action):
     def _without(self) -> list[File]:
         return [one if self.source is None else (self.source, str(one)) for one in self.without]
 
-    def begin(self, context: Context) -> None:
+    def begin(self, context: Context) -> bool:
         """Complete an earlier rewind, also if this one is refused."""
         from ..driver.publish import repair
         from ..store.probe import probe
 
         probe(context.store)
-        repair(context, context.head())
+        return bool(repair(context, context.head()))
 
     def look(self, context: Context, seen: Seen) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
@@ -182,19 +198,20 @@ class Rewind(Action):
         from ..sinks.asked import is_called
         from ..verbs.files import planned_files
         from ..verbs.sink_change import sink_change
-        from .restoring import files_there, is_there, read_by, taken_out
+        from .restoring import Listing, is_there, read_by, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
         change = sink_change(context, head, target, "rewind")
         undone = [context.log.commit(version) for version in change.undone]
         waiting = read_by(context, undone, target)
-        out = taken_out(context, target, self._without, waiting | planned_files(seen.plan))
+        listing = Listing(context)
+        out = taken_out(context, target, self._without, waiting | planned_files(seen.plan), listing)
         if head is not None and is_there(head, number, out):
             raise InvalidInput(
                 f"rewind to version {number}: this is what the newest version has, so nothing would change"
             )
         left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
-        there = files_there(context) if left else {}
+        there = listing.if_possible() if left else {}
         outputs = context.job.outputs.items()
         return RewindPlan(
             verb=self.verb,
@@ -214,6 +231,7 @@ class Rewind(Action):
         from ..driver.publish import repair
         from ..driver.versions import Needed, hold
 
+        assert isinstance(plan.seen, Seen)
         origin, target = plan.seen.origin, plan.target
         if target is not None:
             hold(context, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
@@ -236,11 +254,12 @@ class Rewind(Action):
             changes["skipped"] = [SkippedFile(one.source, one.path, one.etag, one.size) for one in plan.without]
         return changes
 
-    def finish(self, context: Context, commit: Commit) -> None:
+    def finish(self, context: Context, plan: RewindPlan, commit: Commit) -> RewindPlan:
         """Record the operators that came back."""
         from ..driver.promoted import record_operators
 
         record_operators(context, commit)
+        return plan
 
     def done(self, plan: RewindPlan, commit: Commit) -> str:
         """Return what was done, in words."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..errors import InvalidInput
-from .contract import Action, ActionPlan, Option, Seen, content_of, option
+from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..protocol.successor import Origin
     from ..sources.contract import SourceFile
     from ..upkeep.rest_published import Writing
-    from ..verbs.files import File
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +46,7 @@ class SkipPlan(ActionPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skip(Action):
+class Skip(CommitAction):
     """Take FILE out of the input, with a commit that reads no files. FILE is relative to its source's folder.
 
     The file waits, or a failed batch has planned it. In that case the plan ends, and the next run plans its other
@@ -56,8 +55,19 @@ class Skip(Action):
 
     verb = "skip"
     kind = "skip"
+    has_operator = True
+    method = """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
 
-    file: File = option(
+    `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,
+    or is in the plan of a batch that failed; then that plan ends, and the next run plans its other files. The
+    commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
+    source says `overwritten="new"`.
+
+    `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
+    another run commits first; then nothing has changed.
+    """
+
+    file: str | tuple[str, str] = option(
         Option(
             "The file, relative to its source's folder.",
             metavar="FILE",
@@ -71,6 +81,7 @@ class Skip(Action):
             "Source of the file. Needed only if several sources have this file.",
             metavar="NAME",
             form="the source, if several have such a file.",
+            in_python=False,  # there a file is (source, path)
         ),
         None,
     )

@@ -9,7 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..actions.registry import ACTIONS, operator_of
+
 if TYPE_CHECKING:
+    from .action_operators import *  # noqa: F403
     from .assets import sink_asset
     from .branching import (
         TidemillBranchOperator,
@@ -18,13 +21,7 @@ if TYPE_CHECKING:
         TidemillPromoteOperator,
         TidemillReplayOperator,
     )
-    from .corrections import (
-        TidemillReplanOperator,
-        TidemillResetOperator,
-        TidemillRewindOperator,
-        TidemillSkipOperator,
-        TidemillVerifyOperator,
-    )
+    from .corrections import TidemillVerifyOperator
     from .dags import tidemill_dags
     from .freshness import TidemillFreshnessOperator
     from .new_files import NewFilesTrigger
@@ -37,7 +34,10 @@ if TYPE_CHECKING:
     from .sweeps import TidemillSweepOperator
     from .triggers import DueTrigger
 
-__all__ = [
+_OF_ACTIONS = [operator_of(verb) for verb, action in ACTIONS.items() if action.has_operator]
+"""The operators of `action_operators.py`."""
+__all__ = [  # noqa: PLE0604
+    *_OF_ACTIONS,
     "Correct",
     "DueTrigger",
     "Freshness",
@@ -54,12 +54,8 @@ __all__ = [
     "TidemillMaintainOperator",
     "TidemillOutcomeOperator",
     "TidemillPromoteOperator",
-    "TidemillReplanOperator",
     "TidemillReplayOperator",
-    "TidemillResetOperator",
-    "TidemillRewindOperator",
     "TidemillRunOperator",
-    "TidemillSkipOperator",
     "TidemillSweepOperator",
     "TidemillVerifyOperator",
     "TidemillVersionSensor",
@@ -90,11 +86,7 @@ _HOMES = {
     "TidemillReplayOperator": ".branching",
     "TidemillMaintainOperator": ".operators",
     "TidemillOutcomeOperator": ".outcome",
-    "TidemillReplanOperator": ".corrections",
-    "TidemillResetOperator": ".corrections",
-    "TidemillRewindOperator": ".corrections",
     "TidemillRunOperator": ".operators",
-    "TidemillSkipOperator": ".corrections",
     "TidemillSweepOperator": ".sweeps",
     "TidemillVerifyOperator": ".corrections",
     "TidemillVersionSensor": ".sensors",
@@ -105,6 +97,7 @@ _HOMES = {
     "spark_job": ".remote",
     "tidemill_dags": ".dags",
     "tidemill_dags_from": ".streams",
+    **dict.fromkeys(_OF_ACTIONS, ".action_operators"),
 }
 
 

@@ -7,7 +7,7 @@ form asks for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from .checks import seconds_of
 from .command import Command, Outcome
-from .correction_form import ALL_FIELDS, FIELDS, fault_of, helps, markdown
+from .correction_form import FIELDS, fault_of, helps, markdown
 from .corrections import CorrectionOperator
 from .form import Form
 from .options import CARRY_OUT, Correct
@@ -47,7 +47,7 @@ def correct_fields(form: Form, correct: Correct) -> dict[str, Any]:
 
 def correct_tasks(fields: Mapping[str, Any], correct: Correct, arguments: Mapping[str, Any]) -> None:
     """Create the tasks in the DAG at hand. `fields` are the templates that `correct_fields` returned."""
-    given = {name: value for name, value in fields.items() if name not in ("carry_out", "reason")}
+    given = {"correction": fields["correction"], "values": {name: fields[name] for name in helps()}}
     preview = Correction(task_id="preview", report_only=True, reason=fields["reason"], **given, **arguments)
     approve = Consent(
         task_id="approve",
@@ -63,31 +63,18 @@ def correct_tasks(fields: Mapping[str, Any], correct: Correct, arguments: Mappin
 
 
 class Correction(CorrectionOperator):
-    """Makes the correction that `correction` names, with the fields that belong to it. Any other field is refused."""
+    """Makes the correction that `correction` names, with the fields that belong to it. Any other field is refused.
+
+    `values`: the fields of the form by name; null and `None` are absent.
+    """
 
     verb = "correct"
-    template_fields = (*CorrectionOperator.template_fields, "correction", *ALL_FIELDS)
+    template_fields = (*CorrectionOperator.template_fields, "correction", "values")
 
-    def __init__(
-        self,
-        *,
-        correction: str,
-        to_version: str | int | None = None,
-        without: str | Sequence[str] | None = None,
-        file: str | None = None,
-        source: str | None = None,
-        watermark: str | None = None,
-        batch_time: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, correction: str, values: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.correction = correction
-        self.to_version = to_version
-        self.without = without
-        self.file = file
-        self.source = source
-        self.watermark = watermark
-        self.batch_time = batch_time
+        self.values = values
 
     @property
     def _action(self) -> str:
@@ -95,11 +82,11 @@ class Correction(CorrectionOperator):
 
     @property
     def _values(self) -> dict[str, Any]:
-        found = super()._values
+        found = {name: self.values[name] for name in FIELDS[self.correction]}
         return {**found, "file": str(found["file"]).strip()} if "file" in found else found
 
     def _command(self, context: Context) -> Command:
-        problem = fault_of(self.correction, {name: getattr(self, name) for name in ALL_FIELDS})
+        problem = fault_of(self.correction, self.values)
         if problem is not None:
             raise AirflowFailException(problem)
         return dataclasses.replace(super()._command(context), verb=self.correction)

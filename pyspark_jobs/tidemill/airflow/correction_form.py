@@ -12,13 +12,19 @@ from ..actions.contract import options_of
 from ..actions.registry import ACTIONS
 from .checks import is_absent
 
+_CORRECTIONS = {verb: action for verb, action in ACTIONS.items() if action.has_operator}
+ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    verb: tuple(name for name, option, _ in options_of(action) if option.in_airflow and name != "reason")
+    for verb, action in _CORRECTIONS.items()
+}
+"""By correction: the arguments of its operator, without those that all have."""
 FIELDS: Mapping[str, tuple[str, ...]] = {
-    verb: tuple(name for name, option, _ in options_of(action) if option.form) for verb, action in ACTIONS.items()
+    verb: tuple(name for name, option, _ in options_of(action) if option.form) for verb, action in _CORRECTIONS.items()
 }
 """By correction: the fields of the form that it uses."""
-ALL_FIELDS = tuple(dict.fromkeys(name for names in FIELDS.values() for name in names))
 _NEEDED = {
-    verb: tuple(name for name, option, _ in options_of(action) if option.is_needed) for verb, action in ACTIONS.items()
+    verb: tuple(name for name, option, _ in options_of(action) if option.is_needed)
+    for verb, action in _CORRECTIONS.items()
 }
 """By correction: the fields of which one must be filled in."""
 
@@ -26,7 +32,7 @@ _NEEDED = {
 def helps() -> dict[str, tuple[str, bool]]:
     """Return what a form says of each field, and whether it has a line for each value."""
     found: dict[str, tuple[list[str], str, bool]] = {}
-    for verb, action in ACTIONS.items():
+    for verb, action in _CORRECTIONS.items():
         for name, option, _ in options_of(action):
             if option.form:
                 found.setdefault(name, ([], option.form, option.is_line_each))[0].append(verb)

@@ -1,4 +1,4 @@
-"""The operators of corrections and of verify: rewind, skip, replan, reset, verify.
+"""What operators of corrections share, and the operator of verify. Those of actions are in `action_operators.py`.
 
 INVARIANT: every task may be retried and cleared. A correction that an earlier try made, with the same reason, is not
 made again.
@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from ..counts import count_of, versions_of
 from .checks import is_absent
 from .command import Command, Exit, Outcome
-from .correction_form import FIELDS, command_line
+from .correction_form import ARGUMENTS, command_line
 from .verb import VerbOperator, fields_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CorrectionOperator(VerbOperator):
     @property
     def _values(self) -> dict[str, Any]:
         """The values of the action's fields."""
-        return {name: getattr(self, name) for name in FIELDS[self._action]}
+        return {name: getattr(self, name) for name in ARGUMENTS[self._action]}
 
     def _options(self, context: Context) -> dict[str, Any]:
         how = {"dry_run": True} if self._is_dry else {"if_needed": True, "yes": True}
@@ -84,89 +84,6 @@ class CorrectionOperator(VerbOperator):
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         return fields_of(outcome)
-
-
-class TidemillRewindOperator(CorrectionOperator):
-    """Run `tidemill rewind` as a task: go back to an earlier version, by a commit.
-
-    - `to_version`: a version or a tag.
-    - `without`: files that are not read again, as a list, or as text with one file a line. Default: none.
-    - `source`: the source of these files. Needed only if several sources have them.
-    - `reason`: why. The commit records it.
-    - `report_only`: say what would be done, and do nothing.
-    - `expect`: what a task with `report_only` returned as `requires`. If another commit or plan came since, the task
-      fails, and nothing has changed.
-
-    The other arguments are those of `TidemillRunOperator`, without an engine. Returns (as XCom) the command's result:
-    `versions`, `already_committed`, `requires`, `changes` (in words), `undone`, `waiting`, `withdraws`, ….
-    """
-
-    verb = "rewind"
-    template_fields = (*CorrectionOperator.template_fields, *FIELDS["rewind"])
-
-    def __init__(
-        self,
-        *,
-        to_version: str | int,
-        without: str | Sequence[str] | None = None,
-        source: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.to_version = to_version
-        self.without = without
-        self.source = source
-
-
-class TidemillSkipOperator(CorrectionOperator):
-    """Run `tidemill skip` as a task: take a file out of the input, which waits or stands in a plan that cannot run.
-
-    - `file`: its path below the folder of its source.
-    - `source`: its source. Needed only if several sources have this file.
-    - `reason`, `report_only`, `expect`: as in `TidemillRewindOperator`.
-
-    Returns (as XCom) the command's result: `versions`, `already_committed`, `requires` and `changes` (in words).
-    """
-
-    verb = "skip"
-    template_fields = (*CorrectionOperator.template_fields, *FIELDS["skip"])
-
-    def __init__(self, *, file: str, source: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.file = file
-        self.source = source
-
-
-class TidemillReplanOperator(CorrectionOperator):
-    """Run `tidemill replan` as a task: abandon a plan that cannot run. The next run plans the files that are there.
-
-    `reason`, `report_only`, `expect` and the result are as in `TidemillSkipOperator`.
-    """
-
-    verb = "replan"
-
-
-class TidemillResetOperator(CorrectionOperator):
-    """Run `tidemill reset` as a task: set watermarks or the batch time to another value.
-
-    - `watermark`: the new time of all watermarks, in ISO 8601 or ms since 1970, or a list with `NAME=TIME`.
-    - `batch_time`: the new batch time.
-    - `reason`, `report_only`, `expect` and the result: as in `TidemillSkipOperator`.
-    """
-
-    verb = "reset"
-    template_fields = (*CorrectionOperator.template_fields, *FIELDS["reset"])
-
-    def __init__(
-        self,
-        *,
-        watermark: str | int | Sequence[str] | None = None,
-        batch_time: str | int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.watermark = watermark
-        self.batch_time = batch_time
 
 
 class TidemillVerifyOperator(VerbOperator):

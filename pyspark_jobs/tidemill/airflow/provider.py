@@ -28,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
                     "tidemill.airflow.operators",
                     "tidemill.airflow.outcome",
                     "tidemill.airflow.branching",
+                    "tidemill.airflow.action_operators",
                     "tidemill.airflow.corrections",
                     "tidemill.airflow.sweeps",
                     "tidemill.airflow.freshness",

@@ -4,58 +4,102 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..actions.contract import Action, Option, options_of
 from ..actions.registry import ACTIONS
-from .correct import Consent, consent_options, expect_option, if_needed_option, reported_before, unchanged
+from .correct import (
+    Consent,
+    consent_options,
+    expect_option,
+    if_needed_option,
+    no_consent_options,
+    reported_before,
+    unchanged,
+)
 from .exits import Exit
-from .options import VERSION, Target, pairs, point_in_time, target_options
-from .output import Output, output_options, result_file_option
+from .options import VERSION, Target, pairs, point_in_time, reading_options, target_options
+from .output import Output, json_line, output_options, result_file_option
+from .read import keys_of
 from .run import result_fields
 
 if TYPE_CHECKING:
     from ..repository import Repository
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What a command shows if one of its arguments is missing. That needs no code of the pipeline."""
+
+    unless: str
+    show: Callable[[Target, Output], int]
+
+
+def _tags(target: Target, out: Output) -> int:
+    for one in target.read().tags():
+        out.line(json_line(dataclasses.asdict(one)) if out.json else f"{one.name}  {one.version}")
+    return Exit.DONE
+
+
+LISTS = {"tag": Listing("name", _tags)}
+"""By command."""
+
+
 def command_of(verb: str) -> click.Command:
     """Return the command of an action."""
     action = ACTIONS[verb]
 
-    def act(target: Target, if_needed: bool, expect: str | None, consent: Consent, out: Output, **given: Any) -> int:
+    def do(
+        target: Target, expect: str | None, consent: Consent, out: Output, if_needed: bool = False, **given: Any
+    ) -> int:
+        if verb in LISTS and given[LISTS[verb].unless] is None:
+            return LISTS[verb].show(target, out)
         repository = target.open()
-        before = _made_before(repository, action, given["reason"]) if if_needed and not consent.dry_run else []
-        if before:
-            return reported_before(verb, before, repository, out)
-        fields = {name: _parsed(name, option, given[name]) for name, option, _ in options_of(action)}
-        return _act(repository, action(**fields), expect, consent, out)
+        parsed = partial(_parsed, repository, given)
+        fields = {name: parsed(name, option) for name, option, _ in options_of(action)}
+        return _act(repository, action(**fields), expect, consent, out, if_needed)
 
-    made: Callable[..., Any] = act
+    made: Callable[..., Any] = do
     made.__doc__ = inspect.getdoc(action)
-    for add in (output_options, result_file_option, consent_options, expect_option, if_needed_option):
+    tries = (if_needed_option,) if action.knows_tries else ()
+    consenting = consent_options if action.asks else no_consent_options
+    for add in (output_options, result_file_option, consenting, expect_option, *tries):
         made = add(made)
     for name, option, default in reversed(list(options_of(action))):
-        made = _parameter(name, option, default)(made)
-    return click.command(verb, short_help=action.short_help)(target_options(made))
+        is_optional = verb in LISTS and LISTS[verb].unless == name
+        made = _parameter(name, option, None if is_optional else default)(made)
+    locating = reading_options if verb in LISTS else target_options
+    return click.command(verb, short_help=action.short_help)(locating(made))
 
 
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     is_required = default is dataclasses.MISSING
+    kinds = {"version": VERSION, "file": click.Path(dir_okay=False)}
+    kind: click.ParamType[Any] | None = kinds.get(option.parsed)
     if option.is_argument:
-        return click.argument(name, metavar=option.metavar)
-    kind = VERSION if option.parsed == "version" else None
+        return click.argument(name, metavar=option.metavar or None, type=kind, required=is_required)
     flag = f"--{option.flag or name.replace('_', '-')}"
+    if option.parsed == "flag":
+        return click.option(flag, name, is_flag=True, help=option.help)
     return click.option(
         flag, name, type=kind, required=is_required, default=None if is_required else default,
         multiple=option.is_repeated, metavar=option.metavar or None, help=option.help,
     )  # fmt: skip
 
 
-def _parsed(name: str, option: Option, value: Any) -> Any:
-    """Return the value of a field, given the text of its option."""
+def _parsed(repository: Repository, given: Mapping[str, Any], name: str, option: Option) -> Any:
+    """Return the value of a field, given the texts of all options."""
+    value = given[name]
+    if option.parsed == "keys":
+        return keys_of(repository, given["operator"], value)
+    if option.parsed == "lists":
+        texts = pairs(value, f"--{option.flag or name}")
+        return {key: [text for other, text in texts if other == key] for key, _ in texts}
     if option.parsed == "time":
         return None if value is None else point_in_time(value)
     if option.parsed != "times":
@@ -65,28 +109,26 @@ def _parsed(name: str, option: Option, value: Any) -> Any:
     return {key: point_in_time(text) for key, text in pairs(value, f"--{option.flag or name}")} or None
 
 
-def _made_before(repository: Repository, action: type[Action], reason: str) -> list[int]:
-    from ..actions.carry_out import made_before
-
-    return [one.version for one in made_before(repository.context, action.kind, reason)]
-
-
-def _act(repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output) -> int:
-    from ..actions.carry_out import carry_out, look, refuse_unexpected
+def _act(
+    repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output, if_needed: bool
+) -> int:
+    from ..actions.carry_out import carry_out, look, made_before
+    from ..protocol.records import Commit
 
     context = repository.context
-    plan = look(context, action)
-    if expect is not None:
-        refuse_unexpected(action, expect, plan)
-    if not consent.given(plan.lines(), out):
+    before = made_before(context, action) if if_needed and not consent.dry_run else []
+    if before:
+        return reported_before(action.verb, [one.version for one in before], repository, out)
+    plan = look(context, action, expect)
+    if (action.asks or consent.dry_run) and not consent.given(plan.lines(), out):
         return unchanged(action.verb, repository, consent, out, plan.as_dict())
-    done = carry_out(context, action, plan)
-    out.result(
-        {
-            **result_fields(action.verb, Exit.DONE, repository),
-            "versions": [done.commit.version],
-            **done.plan.as_dict(),
-        },
-        [action.done(done.plan, done.commit)],
-    )
-    return Exit.DONE
+    done = carry_out(context, action, plan, None if consent.asks else plan)
+    versions = [done.made.version] if isinstance(done.made, Commit) else []
+    status = Exit.NOTHING if action.did_nothing(done.plan) else Exit.DONE
+    fields = {
+        **result_fields(action.verb, status, repository),
+        "versions": versions,
+        **action.fields(done.plan, done.made),
+    }
+    out.result(fields, [action.done(done.plan, done.made)])
+    return status

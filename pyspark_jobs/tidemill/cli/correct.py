@@ -1,4 +1,4 @@
-"""What commands of corrections share: consent, `--if-needed`, `--expect`. And `tidemill adopt`.
+"""What commands of corrections share: consent, `--if-needed`, `--expect`.
 
 INVARIANT: a command here says what it will do before it does it. `--dry-run` stops there. On a terminal it asks, unless
 `--yes` is given; elsewhere, such as in a scheduler, it does not ask.
@@ -17,8 +17,7 @@ import click
 from ..counts import versions_of
 from ..visible import visible_lines
 from .exits import Exit
-from .options import Target, target_options
-from .output import Output, output_options, result_file_option
+from .output import Output
 from .run import result_fields
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -31,13 +30,18 @@ class Consent:
     dry_run: bool
     yes: bool
 
+    @property
+    def asks(self) -> bool:
+        """Whether a person is asked, who may take any time to answer."""
+        return not (self.yes or self.dry_run) and sys.stdin.isatty()
+
     def given(self, lines: Sequence[str], out: Output) -> bool:
         """Print what will be done, ask if this is a terminal, and return whether to do it."""
         for line in lines:
             click.echo(visible_lines(line), err=not self.dry_run or out.json)
         if self.dry_run:
             return False
-        if self.yes or not sys.stdin.isatty():
+        if not self.asks:
             return True
         try:
             return click.confirm("continue?", err=True)
@@ -46,10 +50,24 @@ class Consent:
             return False
 
 
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+
+
+def no_consent_options(command: Command) -> Command:
+    """Add `--dry-run` to a command that never asks. The command receives a `Consent`."""
+
+    @dry_run_option
+    @functools.wraps(command)
+    def wrapped(dry_run: bool, **rest: Any) -> Any:
+        return command(consent=Consent(dry_run, yes=True), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
 def consent_options(command: Command) -> Command:
     """Add `--dry-run` and `--yes`. The command receives a `Consent`."""
 
-    @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+    @dry_run_option
     @click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
     @functools.wraps(command)
     def wrapped(dry_run: bool, yes: bool, **rest: Any) -> Any:
@@ -65,42 +83,6 @@ def if_needed_option(command: Command) -> Command:
         is_flag=True,
         help="Succeed, with status 3, if an earlier try of this Airflow task made the correction.",
     )(command)
-
-
-@click.command(short_help="Confirm that the repository or a source has moved.")
-@target_options
-@click.option("--moved", is_flag=True, help="This is the repository now; the place where it was made is dead.")
-@click.option("--copy", is_flag=True, help="Both repositories remain. This one gets a uuid of its own.")
-@click.option(
-    "--source", "sources", multiple=True, metavar="NAME", help="Read files from this source's new folder. Repeatable."
-)
-@click.option("--reason", default="", help="Why. The entry records it.")
-@consent_options
-@result_file_option
-@output_options
-def adopt(
-    target: Target, moved: bool, copy: bool, sources: tuple[str, ...], reason: str, consent: Consent, out: Output
-) -> int:
-    """Confirm that the repository was moved or copied on purpose, or that the folder of a source changed.
-
-    Until then, commands that write are refused, because two repositories that take each other for themselves would
-    publish twice.
-    """
-    from ..verbs.adopt import planned
-
-    repository = target.open()
-    found = planned(repository.context, moved, copy, sources)
-    lines = [f"repository {found.root_before} -> {found.root}"] if found.root != found.root_before else []
-    lines += [f"uuid {found.uuid_before} -> {found.uuid}"] if found.uuid != found.uuid_before else []
-    lines += [f"source `{name}`: {before} -> {after}" for name, (before, after) in found.sources.items()]
-    if not consent.given(lines, out):
-        return unchanged("adopt", repository, consent, out)
-    refs = repository.adopt(reason, moved, copy, sources)
-    out.result(
-        {**result_fields("adopt", Exit.DONE, repository), "uuid": refs.uuid, "root": refs.root},
-        [f"adopted: {refs.root}"],
-    )
-    return Exit.DONE
 
 
 def expect_option(command: Command) -> Command:

@@ -19,10 +19,10 @@ ACT = "act"
 """The module that makes the commands of actions."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 CORRECTIONS = {
-    "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": "requeue", "reset": ACT,
-    "migrate": "migrate", "forget": "forget", "adopt": "correct",
+    "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": ACT, "reset": ACT,
+    "migrate": "migrate", "forget": ACT, "adopt": ACT,
 }  # fmt: skip
-NAMES = {"tag": "tag", "untag": "tag", "branch": "branch", "branches": "branch"}
+NAMES = {"tag": ACT, "untag": ACT, "branch": "branch", "branches": "branch"}
 TRIES = {"replay": "replay", "promote": "replay"}
 READS = {"status": "read", "log": "log", **NAMES, "state": "read", "outputs": "read", "quarantine": "read"}
 COMPARES = {"diff": "compare", "changes": "compare", "history": "compare", "explain": "compare", "report": "report"}

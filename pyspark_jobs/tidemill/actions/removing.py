@@ -1,26 +1,20 @@
-"""`forget`: removes keys of an operator from everything that the repository keeps and publishes.
+"""What `forget` writes again, and what it would: state, published files and quarantine without the keys.
 
-A commit has the state without the keys, and publishes files again that held them. Versions before it are given up, so
-that garbage collection deletes every object with the keys. CRASH: one conditional create is the whole commit. What
-follows it (publishing, the floor, deleting) is completed by `maintain`, or by the same call again.
+Versions before its commit are given up, so that garbage collection deletes every object with the keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..driver.context import Context
-from ..driver.correct import correct, required
-from ..driver.discard import discard_unless_named, discarded_if_full
-from ..driver.identity import check_root
+from ..driver.discard import discarded_if_full
 from ..driver.overtaken import fenced_if_overtaken
-from ..driver.publish import repair
 from ..driver.versions import unless_given_up
-from ..errors import CorruptState, Fenced, InvalidInput
+from ..errors import InvalidInput
 from ..protocol.history import is_effective, shown_again
 from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
@@ -30,55 +24,17 @@ from ..protocol.successor import Origin, totals
 from ..sinks.asked import is_called
 from ..spelling import unknown
 from ..state.columns import MapColumns
-from ..store.probe import probe
 from ..upkeep import rewrite_published, rewrite_quarantine, rewrite_state
 from ..upkeep.collect import collect
 from ..upkeep.forgetting import give_up_forgotten, pins_below
 from ..upkeep.keys import Keys, new_salt
+from ..upkeep.rest_published import Writing
 from ..upkeep.rewrite_published import Republished
-from ..upkeep.rewrite_state import Rewritten, Writing
+from ..upkeep.rewrite_state import Rewritten
 from ..upkeep.traces import Traces, traces
-from .read import key_batch
-
-Columns = Mapping[str, str | Sequence[str]]
-
-
-@dataclass(frozen=True)
-class ForgetReport:
-    """What `forget` did, or in a dry run would do.
-
-    `version` is that of the commit; None in a dry run. `rows`: by map of the operator, live rows that went.
-    `rewritten`: objects and published files that held a key and were written again. `removed`: objects that were
-    deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
-    longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
-    cannot clean, in words. `done_in`: the newest version, if it has forgotten these keys already; then the call only
-    completes what is left.
-    """
-
-    version: int | None
-    operator: str
-    keys: int
-    rows: dict[str, int]
-    rewritten: list[str]
-    removed: list[str]
-    quarantined_rows: dict[str, int]
-    versions: tuple[int, int] | None
-    dropped: list[str]
-    left: list[str]
-    done_in: int | None = None
-    commit: Commit | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class Forgetting:
-    """The arguments of `forget`."""
-
-    operator: str
-    keys: Sequence[Any]
-    reason: str
-    columns: Columns = field(default_factory=dict)
-    drop_refs: bool = False
-    missing_ok: bool = False
+from ..verbs.read import key_batch
+from .contract import Seen
+from .forget import Forget, ForgetReport
 
 
 @dataclass(frozen=True)
@@ -103,37 +59,7 @@ class _Before:
     places: list[str]
 
 
-def forget(context: Context, asked: Forgetting) -> ForgetReport:
-    """Commit the state without the keys, and remove them from what is kept and published."""
-    required("forget", asked.reason)
-    check_root(context)
-    probe(context.store)
-    repair(context, context.head())
-    origin, keys = _checked(context, asked)
-    assert origin.head is not None
-    repair(context, origin.head)  # another process may have committed since; only published files are rewritten
-    before = _before(context, origin, asked, keys)
-    if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
-        made, commit = _nothing(keys), origin.head
-    else:
-        with fenced_if_overtaken(context, origin.head, "forget"):
-            _refuse_missing(context, origin.head, asked, keys)
-        to = Writing(origin.number, uuid.uuid4().hex[:12])
-        try:
-            with discarded_if_full(context.store, to.attempt):
-                made = _made(context, origin.head, asked, keys, to)
-            commit = _commit(context, origin, asked, made, to.attempt)
-        except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
-            discard_unless_named(context, to.version, to.attempt, to.stored)
-            raise
-    removed = _finish(context)
-    context.cache.clear()  # merges and failed attempts leave runs there that no commit names
-    return dataclasses.replace(
-        _report(context, asked, made, before), version=commit.version, removed=sorted(removed), commit=commit
-    )
-
-
-def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> _Before:
+def _before(context: Context, origin: Origin, asked: Forget, keys: Keys) -> _Before:
     assert origin.head is not None
     return _Before(
         origin.head,
@@ -148,34 +74,43 @@ def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> 
     )
 
 
-def _finish(context: Context) -> list[str]:
+def finished(context: Context) -> list[str]:
     """Give up earlier versions, and delete their objects. Return the names of these objects."""
     give_up_forgotten(context)
     collected = collect(context)
-    return [one.name for one in collected.found[: collected.deleted]]
+    context.cache.clear()  # merges and failed attempts leave runs there that no commit names
+    return sorted(one.name for one in collected.found[: collected.deleted])
 
 
-def planned(context: Context, asked: Forgetting) -> ForgetReport:
-    """Return what `forget` would do. Writes nothing."""
-    origin, keys = _checked(context, asked)
+def looked(context: Context, asked: Forget, seen: Seen) -> ForgetReport:
+    """Return what would happen. Writes nothing."""
+    context.refresh()  # tags and branches that others have made keep versions, too
+    origin, keys = _checked(context, asked, context.origin(seen.origin.head))
     assert origin.head is not None
     before = _before(context, origin, asked, keys)
-    if _is_done(origin.head, asked, keys):
-        return _report(context, asked, _nothing(keys), before)
+    if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
+        return _report(context, asked, seen, _nothing(keys), before)
     with fenced_if_overtaken(context, origin.head, "forget"):
         _refuse_missing(context, origin.head, asked, keys)
-    made = _made(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
-    return _report(context, asked, made, before)
+    made = _made(context, origin.head, asked, keys, rewrite_state.Writing(origin.number, "dry-run", dry_run=True))
+    return _report(context, asked, seen, made, before)
+
+
+def prepared(context: Context, asked: Forget, keys: Keys, origin: Origin, to: Writing) -> Changes:
+    """Write everything again that holds a key, and return what the commit changes."""
+    assert origin.head is not None
+    rewriting = rewrite_state.Writing(to.number, to.attempt, stored=to.stored)
+    with discarded_if_full(context.store, to.attempt):
+        made = _made(context, origin.head, asked, keys, rewriting)
+    return _changes(context, origin, asked, made)
 
 
 def _nothing(keys: Keys) -> _Made:
     return _Made(keys, Rewritten(), {}, [], {})
 
 
-def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
-    context.refresh()
-    head = context.head()
-    origin = context.origin(head)
+def _checked(context: Context, asked: Forget, origin: Origin) -> tuple[Origin, Keys]:
+    head = origin.head
     if context.branch != MAIN:
         this = context.initialised().named(context.branch)
         raise InvalidInput(f"forget: this is {this}, expected `{MAIN}`, which publishes")
@@ -218,7 +153,7 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
     return origin, keys
 
 
-def _is_done(head: Commit, asked: Forgetting, keys: Keys) -> bool:
+def _is_done(head: Commit, asked: Forget, keys: Keys) -> bool:
     """Whether an earlier call has committed this, so that only the rest is left to do."""
     return any(
         one.version == head.version and _covers(one, asked.operator, keys) and one.columns == _columns(asked)
@@ -230,7 +165,7 @@ def _covers(one: Forgotten, operator: str, keys: Keys) -> bool:
     return one.operator == operator and set(keys.salted(one.salt)) <= set(one.hashes)
 
 
-def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Keys) -> None:
+def _refuse_missing(context: Context, head: Commit, asked: Forget, keys: Keys) -> None:
     """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
     if asked.missing_ok:
         return
@@ -250,17 +185,17 @@ def _maps(context: Context, head: Commit, operator: str) -> tuple[dict[str, MapC
     return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
 
 
-def _columns(asked: Forgetting) -> dict[str, list[str]]:
-    return {name: [one] if isinstance(one, str) else list(one) for name, one in asked.columns.items()}
+def _columns(asked: Forget) -> dict[str, list[str]]:
+    return {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
 
 
-def _made(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
+def _made(context: Context, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
     with fenced_if_overtaken(context, head, "forget"):
         return unless_given_up(context, lambda: _make(context, head, asked, keys, to))
 
 
-def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
+def _make(context: Context, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
     """Write everything again that the commit names."""
     state = rewrite_state.without_keys(context, asked.operator, *_maps(context, head, asked.operator), keys, to)
     sinks = {
@@ -273,7 +208,7 @@ def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Wri
     return _Made(keys, state, sinks, quarantine, removed)
 
 
-def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, attempt: str) -> Commit:
+def _changes(context: Context, origin: Origin, asked: Forget, made: _Made) -> Changes:
     head, salt = origin.head, new_salt()
     assert head is not None
     state = context.committed(head) | ({asked.operator: made.state.maps} if asked.operator in head.state else {})
@@ -291,9 +226,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         columns=_columns(asked),
         drop_refs=asked.drop_refs,
     )
-    changes: Changes = {
-        "attempt": attempt,
-        "reason": asked.reason,
+    return {
         "state": state,
         "rows": rows,
         "operators": _metrics(head, asked.operator, state, gone),
@@ -303,7 +236,6 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         "shown_by": shown_again(head, again, origin.number),
         "forgotten": [forgotten],
     }
-    return correct(context, origin, "forget", changes)
 
 
 def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mapping[str, int]) -> dict[str, Any]:
@@ -318,18 +250,19 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
     return found
 
 
-def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -> ForgetReport:
-    """Return what would happen. The caller adds the rest."""
+def _report(context: Context, asked: Forget, seen: Seen, made: _Made, before: _Before) -> ForgetReport:
+    """Return what would happen."""
     is_done = _is_done(before.head, asked, made.keys)
     last = before.head.version - is_done
     rewritten = list(made.state.objects) + [one for found in made.sinks.values() for one in found.rewritten]
     return ForgetReport(
-        version=None,
+        verb="forget",
+        seen=seen,
+        these=made.keys,
         operator=asked.operator,
         keys=made.keys.columns.num_rows,
         rows={name: count for name, count in made.state.rows.items() if count},
         rewritten=rewritten,
-        removed=[],
         quarantined_rows=made.quarantined_rows,
         versions=(before.since, last) if before.since <= last else None,
         dropped=before.pins,
@@ -338,7 +271,7 @@ def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -
     )
 
 
-def _left(context: Context, asked: Forgetting, made: _Made, before: _Before) -> list[str]:
+def _left(context: Context, asked: Forget, made: _Made, before: _Before) -> list[str]:
     """Return what may still hold the keys, in words."""
     left = before.traces.lines()
     left += before.places
@@ -352,7 +285,7 @@ def _left(context: Context, asked: Forgetting, made: _Made, before: _Before) -> 
             continue
         if is_called(output.sink):
             left.append(f"sink `{name}`: the rows that your function wrote")
-        elif name not in asked.columns:
+        elif name not in _columns(asked):
             left.append(f"sink `{name}`: its files were not looked at, because no column was given for it")
     missing = [one for found in made.sinks.values() for one in found.missing]
     left += [f"{one}: published, and not there any more" for one in missing]

@@ -1,0 +1,497 @@
+"""The methods of `Repository` that carry out an action: one for each class in `actions/`.
+
+Written by `python -m tests.surface.generate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, overload
+
+from .reader import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from .actions.adopt import AdoptPlan
+    from .actions.carry_out import Expect
+    from .actions.forget import ForgetReport
+    from .actions.replan import ReplanPlan
+    from .actions.requeue import RequeuePlan
+    from .actions.reset import ResetPlan
+    from .actions.rewind import RewindPlan
+    from .actions.skip import SkipPlan
+    from .actions.tag import TagPlan
+    from .actions.untag import UntagPlan
+    from .protocol.records import Commit
+    from .protocol.refs import Refs
+    from .verbs.tags import Tagged
+
+
+class ActionMethods(Reader):
+    """Adds a method for each action to a `Reader`."""
+
+    @overload
+    def rewind(
+        self,
+        to_version: int | str,
+        reason: str,
+        without: Sequence[str | tuple[str, str]] = (),
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def rewind(
+        self,
+        to_version: int | str,
+        reason: str,
+        without: Sequence[str | tuple[str, str]] = (),
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> RewindPlan: ...
+    def rewind(
+        self,
+        to_version: int | str,
+        reason: str,
+        without: Sequence[str | tuple[str, str]] = (),
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | RewindPlan:
+        """Go back to a version, by a commit that restores it. Return that commit.
+
+        State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
+        is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
+        instead, as paths relative to their source's folder, or (source, path). An open plan ends.
+
+        Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
+        function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
+        such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
+        was undone. Its files are then published again.
+
+        `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
+        read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
+        crash leaves the rewind committed or not; the next run completes what it does to the sinks.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.rewind import Rewind
+
+        made: Commit | RewindPlan = act(
+            self.context, Rewind(to_version=to_version, reason=reason, without=without), dry_run, expect, if_needed
+        )
+        return made
+
+    @overload
+    def skip(
+        self,
+        file: str | tuple[str, str],
+        reason: str,
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def skip(
+        self,
+        file: str | tuple[str, str],
+        reason: str,
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> SkipPlan: ...
+    def skip(
+        self,
+        file: str | tuple[str, str],
+        reason: str,
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | SkipPlan:
+        """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
+
+        `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,
+        or is in the plan of a batch that failed; then that plan ends, and the next run plans its other files. The
+        commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
+        source says `overwritten="new"`.
+
+        `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
+        another run commits first; then nothing has changed.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.skip import Skip
+
+        made: Commit | SkipPlan = act(self.context, Skip(file=file, reason=reason), dry_run, expect, if_needed)
+        return made
+
+    @overload
+    def replan(
+        self, reason: str, *, dry_run: Literal[False] = False, expect: Expect | None = None, if_needed: bool = False
+    ) -> Commit: ...
+    @overload
+    def replan(
+        self, reason: str, *, dry_run: Literal[True], expect: Expect | None = None, if_needed: bool = False
+    ) -> ReplanPlan: ...
+    def replan(
+        self, reason: str, *, dry_run: bool = False, expect: Expect | None = None, if_needed: bool = False
+    ) -> Commit | ReplanPlan:
+        """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
+
+        A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
+        again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.replan import Replan
+
+        made: Commit | ReplanPlan = act(self.context, Replan(reason=reason), dry_run, expect, if_needed)
+        return made
+
+    @overload
+    def reset(
+        self,
+        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
+        batch_time: int | str | datetime | None = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def reset(
+        self,
+        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
+        batch_time: int | str | datetime | None = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> ResetPlan: ...
+    def reset(
+        self,
+        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
+        batch_time: int | str | datetime | None = None,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | ResetPlan:
+        """Set watermarks or the batch time to another value, and return the commit that does it.
+
+        Nothing else moves either of them back. `watermark`: a time for all watermarks, or a dict by name
+        (`<source>.<column>`). `batch_time`: the time from which later batches count. Times are ms since the epoch, ISO
+        text or datetimes. An open plan ends. State stays as it is: what has ended or timed out does not come back, and
+        rows that were late stay dropped or in quarantine.
+
+        `InvalidInput` for an unknown watermark, a batch time out of bounds, or an empty `reason`. `Fenced` if another
+        run commits first; then nothing has changed.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.reset import Reset
+
+        made: Commit | ResetPlan = act(
+            self.context, Reset(watermark=watermark, batch_time=batch_time, reason=reason), dry_run, expect, if_needed
+        )
+        return made
+
+    @overload
+    def requeue(
+        self,
+        version: int | str,
+        source: str | None = None,
+        rows: Any = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def requeue(
+        self,
+        version: int | str,
+        source: str | None = None,
+        rows: Any = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> RequeuePlan: ...
+    def requeue(
+        self,
+        version: int | str,
+        source: str | None = None,
+        rows: Any = None,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | RequeuePlan:
+        """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
+
+        The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
+        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
+        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
+        promotion has the rows that its branch has quarantined. The commit records `reason`.
+
+        `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
+        `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
+        are. Unreadable ones are then parsed again by the schema that the source has now. A file that is in quarantine
+        as a whole, with `badFiles="quarantine"`, is read again as a new file; correct it in its folder first.
+
+        `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
+        changed. `Fenced` if another run commits first.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.requeue import Requeue
+
+        made: Commit | RequeuePlan = act(
+            self.context, Requeue(version=version, source=source, rows=rows, reason=reason), dry_run, expect, if_needed
+        )
+        return made
+
+    @overload
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+    ) -> ForgetReport: ...
+    @overload
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+    ) -> ForgetReport: ...
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+    ) -> ForgetReport:
+        """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
+
+        A commit has the state of `operator` without the `keys`, and records `reason`. All earlier versions are given
+        up, and their objects are deleted, because they hold the keys. `columns`: by sink, the column (or columns, in
+        the order of the key) that holds the key in published files; files with the keys are written again without their
+        rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each key, with which
+        `verify(forgotten=True)` looks for keys that are still there.
+
+        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
+        `missing_ok`: accept keys that have no state now. `left` of the report lists what Tidemill cannot clean: the
+        source's files, rows that functions wrote, files that were moved. In a dry run, the plan is such a report.
+
+        `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
+        `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
+        `maintain`: both complete it.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since.
+        """
+        from .actions.carry_out import act
+        from .actions.forget import Forget
+
+        made: ForgetReport = act(
+            self.context,
+            Forget(
+                operator=operator, keys=keys, reason=reason, columns=columns, drop_refs=drop_refs, missing_ok=missing_ok
+            ),
+            dry_run,
+            expect,
+            False,
+        )
+        return made
+
+    @overload
+    def adopt(
+        self,
+        reason: str = "",
+        moved: bool = False,
+        copy: bool = False,
+        sources: Sequence[str] = (),
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+    ) -> Refs: ...
+    @overload
+    def adopt(
+        self,
+        reason: str = "",
+        moved: bool = False,
+        copy: bool = False,
+        sources: Sequence[str] = (),
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+    ) -> AdoptPlan: ...
+    def adopt(
+        self,
+        reason: str = "",
+        moved: bool = False,
+        copy: bool = False,
+        sources: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+    ) -> Refs | AdoptPlan:
+        """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
+
+        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
+        remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
+        sources whose files may be read again from the folder that this code declares. The entry records `reason`.
+        Returns what the repository records about itself then.
+
+        `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
+        the repository adopted or not.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+        """
+        from .actions.adopt import Adopt
+        from .actions.carry_out import act
+
+        made: Refs | AdoptPlan = act(
+            self.context, Adopt(reason=reason, moved=moved, copy=copy, sources=sources), dry_run, expect, False
+        )
+        return made
+
+    @overload
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        reason: str = "",
+        move: bool = False,
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+    ) -> Tagged: ...
+    @overload
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        reason: str = "",
+        move: bool = False,
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+    ) -> TagPlan: ...
+    def tag(
+        self,
+        name: str,
+        version: int | str | None = None,
+        reason: str = "",
+        move: bool = False,
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+    ) -> Tagged | TagPlan:
+        """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
+
+        `name` names `version`, a number or another tag. A tagged version stays readable when retention discards its
+        neighbours. `move`: let the name, which has another version now, name this one. The entry records `reason`.
+        `InvalidInput` for a version that does not exist or is not kept, for a name that is in use, or is a number.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("tagged")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-tag")
+        >>> _ = r.init()
+        >>> r.tags()
+        []
+        """
+        from .actions.carry_out import act
+        from .actions.tag import Tag
+
+        made: Tagged | TagPlan = act(
+            self.context, Tag(name=name, version=version, reason=reason, move=move), dry_run, expect, False
+        )
+        return made
+
+    @overload
+    def untag(
+        self, name: str, reason: str = "", *, dry_run: Literal[False] = False, expect: Expect | None = None
+    ) -> Tagged: ...
+    @overload
+    def untag(
+        self, name: str, reason: str = "", *, dry_run: Literal[True], expect: Expect | None = None
+    ) -> UntagPlan: ...
+    def untag(
+        self, name: str, reason: str = "", *, dry_run: bool = False, expect: Expect | None = None
+    ) -> Tagged | UntagPlan:
+        """Remove the tag `name`, and return what it named. The entry records `reason`.
+
+        The version stays readable only as long as retention keeps it. `InvalidInput` for an unknown tag.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+        """
+        from .actions.carry_out import act
+        from .actions.untag import Untag
+
+        made: Tagged | UntagPlan = act(self.context, Untag(name=name, reason=reason), dry_run, expect, False)
+        return made

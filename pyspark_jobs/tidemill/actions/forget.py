@@ -1,0 +1,188 @@
+"""`Forget`: remove keys of an operator from everything that the repository keeps and publishes.
+
+A commit has the state without the keys, and publishes files again that held them; `removing.py` writes these. What
+follows the commit (publishing, the floor, deleting) is completed by `maintain`, or by the same call again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..counts import count_of, versions_of
+from .contract import ActionPlan, CommitAction, Option, Seen, option
+
+if TYPE_CHECKING:
+    from ..driver.context import Context
+    from ..protocol.kinds import Changes
+    from ..protocol.records import Commit
+    from ..protocol.successor import Origin
+    from ..upkeep.keys import Keys
+    from ..upkeep.rest_published import Writing
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetReport(ActionPlan):
+    """What `forget` did, or in a dry run would do.
+
+    `version` is that of the commit; None in a dry run. `rows`: by map of the operator, live rows that went.
+    `rewritten`: objects and published files that held a key and were written again. `removed`: objects that were
+    deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
+    longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
+    cannot clean, in words. `done_in`: the newest version, if it has forgotten these keys already; then the call only
+    completes what is left. `these`: the keys.
+    """
+
+    operator: str
+    keys: int
+    rows: dict[str, int]
+    rewritten: list[str]
+    quarantined_rows: dict[str, int]
+    versions: tuple[int, int] | None
+    dropped: list[str]
+    left: list[str]
+    these: Keys = field(repr=False)
+    removed: list[str] = field(default_factory=list)
+    done_in: int | None = None
+    version: int | None = None
+    commit: Commit | None = field(default=None, repr=False)
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        gone = ", ".join(f"{count_of(count, 'row')} of map `{name}`" for name, count in self.rows.items())
+        lines = [f"operator `{self.operator}`: {count_of(self.keys, 'key')} will be removed ({gone or 'no live row'})"]
+        lines = lines if self.done_in is None else [self.said_done()]
+        lines += [f"rewritten: {one}" for one in self.rewritten]
+        lines += [f"quarantine: {count_of(count, 'row')} of {name}" for name, count in self.quarantined_rows.items()]
+        lines += [f"removed: {one}" for one in self.dropped]
+        if self.versions is not None:
+            first, last = self.versions
+            lines.append(f"{versions_of(range(first, last + 1))} will no longer be readable")
+        return lines + [f"left: {one}" for one in self.left]
+
+    def said_done(self) -> str:
+        """Return that an earlier call has done it, in words."""
+        return f"version {self.done_in} has forgotten {count_of(self.keys, 'key')} already"
+
+    def content(self) -> Any:
+        """Return all that will happen, and to which keys."""
+        return [self.lines(), self.these.columns.to_pylist()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what will happen, or was done, for machines."""
+        shown = ("operator", "keys", "rows", "rewritten", "removed", "quarantined_rows", "dropped", "left", "done_in")
+        given_up = None if self.versions is None else list(self.versions)
+        return {**{name: getattr(self, name) for name in shown}, "given_up": given_up, **super().as_dict()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forget(CommitAction):
+    """Remove keys of an operator from the state, from published files and from quarantine. It cannot be undone.
+
+    All earlier versions can no longer be read afterwards, because they hold the keys. `verify --forgotten` looks for
+    keys that are still there.
+    """
+
+    verb = "forget"
+    kind = "forget"
+    short_help = "Remove keys from everything that is kept and published."
+    knows_tries = False  # the same call again completes what is left
+    method = """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
+
+    A commit has the state of `operator` without the `keys`, and records `reason`. All earlier versions are given
+    up, and their objects are deleted, because they hold the keys. `columns`: by sink, the column (or columns, in
+    the order of the key) that holds the key in published files; files with the keys are written again without their
+    rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each key, with which
+    `verify(forgotten=True)` looks for keys that are still there.
+
+    `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
+    `missing_ok`: accept keys that have no state now. `left` of the report lists what Tidemill cannot clean: the
+    source's files, rows that functions wrote, files that were moved. In a dry run, the plan is such a report.
+
+    `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
+    `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
+    `maintain`: both complete it.
+    """
+
+    operator: str = option(Option("Operator whose keys are removed.", metavar="NAME"))
+    keys: Sequence[Any] = option(
+        Option(
+            "Key to remove, as `state` prints it. Repeatable. For several key columns, give JSON.",
+            flag="key",
+            metavar="KEY",
+            parsed="keys",
+            is_repeated=True,
+        )
+    )
+    columns: Mapping[str, str | Sequence[str]] | None = option(
+        Option(
+            "Column of a sink that holds the key. Repeat it for each column of the key.",
+            flag="column",
+            metavar="SINK=COLUMN",
+            parsed="lists",
+            is_repeated=True,
+        ),
+        None,
+    )
+    reason: str = option(Option("Why. The commit records it, so do not name the key."))
+    drop_refs: bool = option(Option("Also remove tags and branches that keep earlier versions.", parsed="flag"), False)
+    missing_ok: bool = option(Option("Accept keys that have no state now.", parsed="flag"), False)
+
+    def begin(self, context: Context) -> bool:
+        """Publish what earlier runs left, because only published files are written again."""
+        from ..driver.publish import repair
+        from ..store.probe import probe
+
+        probe(context.store)
+        return bool(repair(context, context.head()))
+
+    def look(self, context: Context, seen: Seen) -> ForgetReport:
+        """Return what will happen. `InvalidInput` for a key that does not fit or has no state."""
+        from .removing import looked
+
+        return looked(context, self, seen)
+
+    def earlier(self, plan: ForgetReport) -> Commit | None:
+        """Return the newest version if it has forgotten these keys."""
+        assert isinstance(plan.seen, Seen)
+        return None if plan.done_in is None else plan.seen.origin.head
+
+    def hold(self, context: Context, plan: ForgetReport) -> None:
+        """Publish what another process has committed since the look."""
+        from ..driver.publish import repair
+
+        assert isinstance(plan.seen, Seen)
+        repair(context, plan.seen.origin.head)
+
+    def prepare(self, context: Context, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
+        """Write everything again that holds a key."""
+        from .removing import prepared
+
+        return prepared(context, self, plan.these, origin, to)
+
+    def finish(self, context: Context, plan: ForgetReport, commit: Commit) -> ForgetReport:
+        """Give up earlier versions, and delete their objects."""
+        from .removing import finished
+
+        return dataclasses.replace(plan, version=commit.version, removed=finished(context), commit=commit)
+
+    def outcome(self, context: Context, plan: ForgetReport, made: Commit) -> ForgetReport:  # type: ignore[override]
+        """Return the report."""
+        del context, made
+        return plan
+
+    def fields(self, plan: ForgetReport, made: Commit) -> dict[str, Any]:
+        """Return what was done, for machines."""
+        return {**plan.as_dict(), "versions": [made.version] if plan.done_in is None else []}
+
+    def done(self, plan: ForgetReport, made: Commit) -> str:
+        """Return what was done, in words."""
+        did = f"forgot {count_of(plan.keys, 'key')} in version {made.version}"
+        did = did if plan.done_in is None else plan.said_done()
+        return f"{did}; deleted {count_of(len(plan.removed), 'object')}"
+
+    def did_nothing(self, plan: ForgetReport) -> bool:
+        """Whether an earlier call has done it, and has deleted everything."""
+        return plan.done_in is not None and not plan.removed

@@ -1,0 +1,167 @@
+"""Every other verb that changes a repository: what was shown differs from what is now, so nothing changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.journeys import test_requeue as quarantine
+from tests.journeys.shop import arrive, opened, run
+from tests.journeys.test_agreed import called, stored
+from tidemill.actions import carry_out
+from tidemill.actions.registry import ACTIONS
+
+
+@dataclass(frozen=True)
+class Case:
+    """A verb: how its repository begins, the call, what happens in the meantime, and how its first line begins."""
+
+    begin: Callable[[Path], tm.Repository]
+    act: Callable[..., Any]
+    meanwhile: Callable[[Path, tm.Repository], object]
+    line: str
+
+
+def quarantined(folder: Path) -> tm.Repository:
+    """Two rows of version 0 are in quarantine, and a file has them corrected."""
+    shop = quarantine.begin(folder)
+    (folder / "rows.json").write_text("".join(_row(number, n) for number, n in ((0, 20), (1, 30))))
+    return shop.open()
+
+
+def _row(number: int, n: int) -> str:
+    row = {"_version": 0, "_row_id": number, "id": number + 2, "k": "b", "n": n, "ts": "2024-01-01T00:00:02"}
+    return json.dumps(row) + "\n"
+
+
+def two(folder: Path, root: str = "root", names: str = "ab") -> tm.Repository:
+    r = opened(folder, root)
+    arrive(folder, *names)
+    run(r)
+    return r
+
+
+def tagged(folder: Path) -> tm.Repository:
+    r = two(folder)
+    r.tag("good", 0)
+    return r
+
+
+def moved(folder: Path) -> tm.Repository:
+    """A repository that was made at another place."""
+    r = two(folder, "first")
+    (folder / "first").rename(folder / "root")
+    return tm.open(r.context.pipeline, root=str(folder / "root"))
+
+
+CASES = {
+    "requeue": Case(
+        quarantined,
+        lambda r, folder, **how: r.requeue(0, rows=str(folder / "rows.json"), reason="why", **how),
+        lambda folder, _: (folder / "rows.json").write_text(_row(0, 21) + _row(1, 30)),
+        "2 rows of source `shop` that version 0 quarantined (unreadable) will be read again by the whole pipeline",
+    ),
+    "forget": Case(
+        two,
+        lambda r, folder, **how: r.forget("counts", ["a"], "why", {"counts": "k"}, **how),
+        lambda folder, _: two(folder, names="c"),
+        "operator `counts`: 1 key will be removed (1 row of map `partials`)",
+    ),
+    "adopt": Case(
+        moved,
+        lambda r, folder, **how: r.adopt("why", copy=True, **how),
+        lambda folder, r: r.adopt("another call", moved=True),
+        "repository file://",
+    ),
+    "tag": Case(
+        tagged,
+        lambda r, folder, **how: r.tag("good", 1, "why", move=True, **how),
+        lambda folder, r: r.untag("good"),
+        "tag `good` will name version 1, and no longer version 0",
+    ),
+    "untag": Case(
+        tagged,
+        lambda r, folder, **how: r.untag("good", "why", **how),
+        lambda folder, r: r.tag("good", 1, move=True),
+        "tag `good` of version 0 is removed",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", list(CASES))
+def test_what_was_agreed_to_is_done_or_nothing(verb: str, tmp_path: Path) -> None:
+    case = CASES[verb]
+    r = case.begin(tmp_path)
+    before = stored(tmp_path)
+    plan = case.act(r, tmp_path, dry_run=True)
+    assert plan.lines()[0].startswith(case.line)
+    assert json.loads(json.dumps(plan.as_dict())) == {**plan.as_dict(), "changes": plan.lines()}
+    assert stored(tmp_path) == before, "a dry run writes nothing"
+    case.meanwhile(tmp_path, r)
+    before = stored(tmp_path)
+    for expect in (plan, plan.requires):
+        for how in ({}, {"dry_run": True}):
+            with pytest.raises(tm.Fenced, match=f"{verb}: what would happen now is not what was expected"):
+                case.act(r, tmp_path, expect=expect, **how)
+    assert stored(tmp_path) == before
+    again = case.act(r, tmp_path, dry_run=True)
+    assert again.requires != plan.requires
+    case.act(r, tmp_path, expect=again.requires)
+    assert stored(tmp_path) != before
+
+
+def test_every_action_has_a_case() -> None:
+    from tests.journeys.test_agreed import ACTS
+
+    assert {*ACTS, *CASES} == set(ACTIONS)
+
+
+@pytest.mark.parametrize("verb", ["adopt", "tag", "untag"])
+def test_an_entry_is_compared_with_the_entries_that_it_follows(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another call adds an entry after the look, and before the conditional create."""
+    case = CASES[verb]
+    r = case.begin(tmp_path)
+    plan = case.act(r, tmp_path, dry_run=True)
+    probe, other = carry_out.probe, tm.open(r.context.pipeline, root=str(tmp_path / "root"))
+
+    def meanwhile(store: Any) -> None:
+        monkeypatch.setattr(carry_out, "probe", probe)
+        case.meanwhile(tmp_path, other)
+        probe(store)
+
+    monkeypatch.setattr(carry_out, "probe", meanwhile)
+    with pytest.raises(tm.Fenced, match="what would happen now is not what was expected"):
+        case.act(r, tmp_path, expect=plan)
+
+
+def test_an_entry_about_something_else_does_not_matter(tmp_path: Path) -> None:
+    r = tagged(tmp_path)
+    plan = r.tag("good", 1, move=True, dry_run=True)
+    r.tag("another", 0)
+    assert r.tag("good", 1, move=True, expect=plan.requires).version == 1
+    assert r.tag("good", 1, dry_run=True).lines() == ["tag `good` names version 1 already"]
+    with pytest.raises(tm.InvalidInput, match="expected a plan or its requires"):
+        r.untag("good", expect=r.head)
+
+
+def test_a_tag_in_the_shell_asks_nothing_and_has_a_dry_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    r = two(tmp_path)
+    (tmp_path / "code.py").write_text(
+        f"from pathlib import Path\nfrom tests.journeys.shop import opened\n"
+        f"p = opened(Path({str(tmp_path)!r})).context.pipeline\n"
+    )
+    code = [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root"]
+    status, shown, _ = called(capfd, "tag", *code, "good", "0", "--dry-run", "--json")
+    assert (status, shown["dry_run"], shown["changes"]) == (0, True, ["tag `good` will name version 0"])
+    assert r.tags() == []
+    assert called(capfd, "tag", *code, "good", "--json", f"--expect={shown['requires']}")[0] == 4, "another version"
+    status, done, err = called(capfd, "tag", *code, "good", "0", "--json", f"--expect={shown['requires']}")
+    assert (status, done["tag"], done["version"], err) == (0, "good", 0, "")

@@ -1,0 +1,267 @@
+"""Writes what follows from the fields of actions: `python -m tests.surface.generate`.
+
+These are the methods of `Repository`, the operators of Airflow, and rows of tables in the docs. Editors, type checkers
+and readers see them as if they were written by hand. A test compares them with the actions.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tidemill.actions.contract import Action, CommitAction, Option, options_of
+from tidemill.actions.registry import ACTIONS, operator_of
+from tidemill.airflow.correction_form import ARGUMENTS, FIELDS
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "pyspark_jobs/tidemill"
+METHODS, OPERATORS = PACKAGE / "action_methods.py", PACKAGE / "airflow/action_operators.py"
+GUIDE, REFERENCE = ROOT / "docs/guides/airflow.md", ROOT / "docs/reference/api.md"
+_ANY = f"(?:{'|'.join(map(operator_of, ARGUMENTS))})"
+BY = "Written by `python -m tests.surface.generate`."
+HOW = {
+    "dry_run": "change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.",
+    "expect": "such a plan, or its `requires`{head}. `Fenced` if something else would happen now: what was agreed to "
+    "is done, or nothing.{only}",
+    "if_needed": "if an earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.",
+}
+
+
+def generated() -> dict[Path, str]:
+    """Return the texts of all files that are written, or that have generated rows."""
+    return {
+        METHODS: formatted(_methods(), METHODS),
+        OPERATORS: formatted(_operators(), OPERATORS),
+        GUIDE: _with_rows(GUIDE.read_text("utf-8")),
+        REFERENCE: _with_entries(REFERENCE.read_text("utf-8")),
+    }
+
+
+def formatted(text: str, path: Path) -> str:
+    """Return Python code as ruff sorts its imports and formats it."""
+    for how in (["check", "--fix", "--quiet", "--select=I,F401"], ["format"]):
+        command = [sys.executable, "-m", "ruff", *how, f"--stdin-filename={path}", "-"]
+        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return text
+
+
+def _methods() -> str:
+    needed: dict[str, str] = {}
+    body = [line for action in ACTIONS.values() for line in _method(action, needed)]
+    return "\n".join(
+        [
+            '"""The methods of `Repository` that carry out an action: one for each class in `actions/`.',
+            "",
+            f'{BY}\n"""',
+            "from __future__ import annotations",
+            "from typing import TYPE_CHECKING, Literal, overload",
+            "from .reader import Reader",
+            "if TYPE_CHECKING:",
+            "    from .actions.carry_out import Expect",
+            *(f"    {line}" for line in sorted(set(needed.values()))),
+            "class ActionMethods(Reader):",
+            '    """Adds a method for each action to a `Reader`."""',
+            *body,
+        ]
+    )
+
+
+def _method(action: type[Action], needed: dict[str, str]) -> Iterator[str]:
+    """Yield the code of a method, and note the imports that its annotations need."""
+    arguments = list(python_arguments(action))
+    returns, plan = _annotation(action, "outcome", needed), _annotation(action, "look", needed)
+    for _, annotation, _ in arguments:
+        needed |= _imports(annotation, action.__module__)
+    shown = ", ".join(
+        f"{name}: {annotation}" + ("" if default is dataclasses.MISSING else f" = {default!r}")
+        for name, annotation, default in arguments
+    )
+    rest = ", expect: Expect | None = None" + (", if_needed: bool = False" if action.knows_tries else "")
+    for dry_run, made in (("Literal[False] = False", returns), ("Literal[True]", plan)):
+        yield f"    @overload\n    def {action.verb}(self, {shown}, *, dry_run: {dry_run}{rest}) -> {made}: ..."
+    both = returns if plan == returns else f"{returns} | {plan}"
+    yield f"    def {action.verb}(self, {shown}, *, dry_run: bool = False{rest}) -> {both}:"
+    yield textwrap.indent(f'"""{_documented(action)}\n"""', " " * 8)
+    yield "        from .actions.carry_out import act"
+    yield f"        from {action.__module__.removeprefix('tidemill')} import {action.__name__}"
+    given = ", ".join(f"{name}={name}" for name, _, _ in arguments)
+    tries = "if_needed" if action.knows_tries else "False"
+    yield f"        made: {both} = act(self.context, {action.__name__}({given}), dry_run, expect, {tries})"
+    yield "        return made"
+
+
+def python_arguments(action: type[Action]) -> Iterator[tuple[str, str, object]]:
+    """Yield the name, the annotation and the default of each argument of the method of an action.
+
+    A reason that must not be empty, but follows arguments with defaults, is empty by default.
+    """
+    fields = {one.name: one for one in dataclasses.fields(action) if one.metadata["option"].in_python}
+    required = [name for name, one in fields.items() if one.default is dataclasses.MISSING]
+    order = action.argument_order or (*required, *(name for name in fields if name not in required))
+    assert sorted(order) == sorted(fields), f"{action.verb}: argument_order has other names than the fields"
+    has_default = False
+    for name in order:
+        default: object = fields[name].default
+        if default is dataclasses.MISSING and has_default:
+            assert name == "reason", f"{action.verb}: `{name}` is required, so it comes before arguments with defaults"
+            default = ""
+        has_default = default is not dataclasses.MISSING
+        yield name, str(fields[name].type), default
+
+
+def _documented(action: type[Action]) -> str:
+    makes_commit = issubclass(action, CommitAction)
+    said = {
+        "head": ", or the commit of the head" if makes_commit else "",
+        "only": " A commit says only that no other one came since." if makes_commit else "",
+    }
+    how = [
+        f"`{name}`: {text.format(**said)}" for name, text in HOW.items() if name != "if_needed" or action.knows_tries
+    ]
+    shared = textwrap.fill(" ".join(how), 112, break_long_words=False, break_on_hyphens=False)
+    body, examples, rest = inspect.cleandoc(action.method).partition("\n\n>>> ")
+    return f"{body}\n\n{shared}{examples}{rest}"
+
+
+def _annotation(action: type[Action], method: str, needed: dict[str, str]) -> str:
+    """Return what a method of an action is annotated to return."""
+    function = getattr(action, method)
+    text = str(function.__annotations__["return"])
+    needed |= _imports(text, function.__module__)
+    return text
+
+
+def _imports(annotation: str, module: str) -> dict[str, str]:
+    """Return an import for each name in an annotation, as the module of the annotation imports or defines it."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for one in node.names:
+                place = f"{'.' * max(node.level - 1, 0)}{node.module}"
+                place = f".actions.{node.module}" if node.level == 1 else place
+                found[one.asname or one.name] = f"from {place} import {one.name}" + (
+                    f" as {one.asname}" if one.asname else ""
+                )
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = f"from {module.removeprefix('tidemill')} import {node.name}"
+    names = {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
+    return {name: found[name] for name in names if name in found and name != "Literal"}
+
+
+def _operators() -> str:
+    return "\n".join(
+        [
+            '"""The operators of Airflow that carry out an action: one for each class in `actions/` that has one.',
+            "",
+            f'{BY}\n"""',
+            "from __future__ import annotations",
+            "from collections.abc import Sequence",
+            "from typing import Any",
+            "from .corrections import CorrectionOperator",
+            *(line for verb in ARGUMENTS for line in _operator(verb, ACTIONS[verb])),
+        ]
+    )
+
+
+def _operator(verb: str, action: type[Action]) -> Iterator[str]:
+    yield f"class {operator_of(verb)}(CorrectionOperator):"
+    yield textwrap.indent(f'"""{_operator_doc(verb, action)}\n"""', "    ")
+    yield f'    verb = "{verb}"'
+    own = {name: (option, default) for name, option, default in options_of(action) if name in ARGUMENTS[verb]}
+    if own:
+        names = ", ".join(f'"{name}"' for name in own)
+        yield f"    template_fields = (*CorrectionOperator.template_fields, {names})"
+        given = ", ".join(f"{name}: {airflow_type(option, default)}" for name, (option, default) in own.items())
+        yield f"    def __init__(self, *, {given}, **kwargs: Any) -> None:\n        super().__init__(**kwargs)"
+        yield from (f"        self.{name} = {name}" for name in own)
+
+
+def airflow_type(option: Option, default: object) -> str:
+    """Return the annotation and the default of an argument in Airflow, whose templates make text of everything."""
+    if option.parsed == "flag":
+        return "str | bool = False"
+    kinds = ["str"]
+    kinds += ["int"] if option.parsed in ("version", "time", "times") else []
+    kinds += ["Sequence[str]"] if option.is_repeated else []
+    return " | ".join(kinds) + ("" if default is dataclasses.MISSING else " | None = None")
+
+
+def _operator_doc(verb: str, action: type[Action]) -> str:
+    about = action.short_help or inspect.cleandoc(action.__doc__ or "").split(",")[0] + "."
+    lines = [f"Run `tidemill {verb}` as a task: {about[0].lower()}{about[1:]}", ""]
+    for name, option, _ in options_of(action):
+        if name in ARGUMENTS[verb]:
+            text = option.form or f"{option.help[0].lower()}{option.help[1:]}"
+            lines += _bullet(f"`{name}`: {text}{' A list is accepted, too.' if option.is_repeated else ''}")
+    lines += _bullet("`reason`: why. The commit records it.")
+    lines += _bullet("`report_only`: say what would be done, and do nothing.")
+    lines += _bullet(
+        "`expect`: what a task with `report_only` returned as `requires`. If something else would happen now, the task "
+        "fails, and nothing has changed."
+    )
+    rest = (
+        "The other arguments are those of `TidemillRunOperator`, without an engine. Returns (as XCom) the command's "
+        "result: `versions`, `already_committed`, `requires`, `changes` (in words), and more of the same in parts."
+    )
+    return "\n".join([*lines, "", *textwrap.wrap(rest, 116)])
+
+
+def _bullet(text: str) -> list[str]:
+    return textwrap.wrap(text, 116, initial_indent="- ", subsequent_indent="  ")
+
+
+def _with_rows(page: str) -> str:
+    """Return the guide with the rows of the operators, of the form, and of its fields."""
+    operators = {
+        f"| `{operator_of(verb)}` |": f" `{verb}` | {listed([*own, 'reason', 'report_only', 'expect'])} |"
+        for verb, own in ARGUMENTS.items()
+    }
+    page = _block(page, operators, rf"^\| `{_ANY}` \|.*\n")
+    fields = dict.fromkeys(name for names in FIELDS.values() for name in names)
+    form = {"| `NAME__correct` |": f" {listed(['correction', 'reason', *fields, 'carry_out'])} |"}
+    page = _block(page, form, r"^\| `NAME__correct` \| `correction`.*\n")
+    for verb in FIELDS:
+        page = re.sub(rf"^(\| `{verb}` \| [^|\n]+ \|) [^|\n]+ \|$", rf"\1 {_fields(verb)} |", page, flags=re.M)
+    return page
+
+
+def _fields(verb: str) -> str:
+    """Return the fields of a correction in words."""
+    needed = [name for name, option, _ in options_of(ACTIONS[verb]) if option.is_needed]
+    if len(needed) != 1:
+        return (listed(FIELDS[verb]) or "none") + ("; at least one" if needed else "")
+    return ", ".join(f"`{name}`" + (" (required)" if name in needed else "") for name in FIELDS[verb])
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in code style."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _with_entries(page: str) -> str:
+    """Return the reference with an entry for each operator."""
+    entries = {f"::: tidemill.airflow.{operator_of(verb)}": "" for verb in ARGUMENTS}
+    return _block(page, entries, rf"^::: tidemill\.airflow\.{_ANY}\n")
+
+
+def _block(page: str, lines: dict[str, str], old: str) -> str:
+    """Return a page with new lines where the first old one was, and without the other old ones."""
+    first = re.search(old, page, re.M)
+    assert first, f"no line is like {old}"
+    made = "".join(f"{start}{rest}\n" for start, rest in lines.items())
+    before, after = page[: first.start()], page[first.start() :]
+    return before + made + re.sub(old, "", after, flags=re.M)
+
+
+if __name__ == "__main__":
+    for path, text in generated().items():
+        path.write_text(text, encoding="utf-8")

@@ -15,7 +15,10 @@ Calls on states raise `StateNotSet` (a LookupError) and `CallRefused` (an Invali
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import traceback
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -93,6 +96,20 @@ def kind_of(raised: Exception) -> type[InvalidInput | StoreUnavailable]:
     ('InvalidInput', 'StoreUnavailable')
     """
     return InvalidInput if isinstance(raised, _BUGS) else StoreUnavailable
+
+
+@contextlib.contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Name the code that raised an error of another kind than ours, and give it ours; see `kind_of`."""
+    try:
+        yield
+    except TidemillError:
+        raise
+    except Exception as error:
+        raise kind_of(error)(
+            f"{what} raised `{type(error).__name__}: {error}`\n{traceback.format_exc()}",
+            hint="correct the cause, and repeat the call",
+        ) from error
 
 
 class StateNotSet(LookupError, ValueError):

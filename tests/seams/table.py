@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -11,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidemill.errors import InvalidInput
 from tidemill.sinks.contract import Applied, Change, Seen, SinkPlace, Staged
-from tidemill.sinks.forms import staged
+from tidemill.sinks.forms import rows_of, staged
 
 
 class Table:
@@ -43,15 +41,14 @@ class Table:
     def apply(self, change: Change, at: SinkPlace) -> Applied:
         whose = (at.owner.uuid, at.owner.sink)
         with self._transaction() as table:
-            (newest,) = table.execute("SELECT max(version) FROM applied WHERE uuid = ? AND sink = ?", whose).fetchone()
-            if newest is None or newest < change.version:
+            once = (*whose, change.version)
+            known = table.execute("SELECT 1 FROM applied WHERE uuid = ? AND sink = ? AND version = ?", once).fetchone()
+            if known is None:
                 for one in change.withdraws:
                     table.execute("DELETE FROM rows WHERE uuid = ? AND sink = ? AND version = ?", (*whose, one.version))
-                for _, file in change.adds:
-                    data = pq.read_table(io.BytesIO(at.store.get(file.name))).to_pylist()
-                    made = [(*whose, change.version, json.dumps(row)) for row in data]
-                    table.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", made)
-                table.execute("INSERT INTO applied VALUES (?, ?, ?)", (*whose, change.version))
+                made = [(*once, json.dumps(row)) for row in rows_of(change, at).to_pylist()]
+                table.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", made)
+                table.execute("INSERT INTO applied VALUES (?, ?, ?)", once)
         return Applied(position=f"transaction {change.version}")
 
     def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:

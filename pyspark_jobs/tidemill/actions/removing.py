@@ -289,6 +289,7 @@ def _left(context: Context, asked: Forget, made: _Made, before: _Before) -> list
             left.append(f"sink `{name}`: its files were not looked at, because no column was given for it")
     missing = [one for found in made.sinks.values() for one in found.missing]
     left += [f"{one}: published, and not there any more" for one in missing]
+    left += [f"sink `{name}`: {one}" for name, found in made.sinks.items() for one in found.elsewhere]
     left += [
         f"operator `{name}`: forget its keys by a call of its own"
         for name in context.job.operators

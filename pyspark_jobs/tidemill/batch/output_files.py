@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from .. import names
-from ..errors import InternalError
+from ..errors import InternalError, InvalidInput, errors_of
 from ..pipeline.flow import declared
 from ..pipeline.job import Output
 from ..protocol.records import OutputFile, digest
@@ -60,9 +60,24 @@ class OutputFiles:
         """Yield the calls that each store a file and return it with the name of its output."""
         for output, pass_number in sorted(self._rows):
             table = self._numbered(self._rows.pop((output, pass_number)), pass_number)
-            sink = self._batch.job.outputs[output].sink
-            for part, staged in enumerate(forms.staged(table) if sink is None else sink.stage(table)):
+            for part, staged in enumerate(self._staged(output, table)):
                 yield partial(self._upload, store, stem, output, pass_number, part, staged)
+
+    def _staged(self, output: str, table: pa.Table) -> list[Staged]:
+        """Return the files of a sink. `InvalidInput` if they cannot have all rows: nothing else would find out."""
+        sink = self._batch.job.outputs[output].sink
+        if sink is None:
+            return forms.staged(table)
+        with errors_of(f"sink `{output}`: stage"):
+            made = list(sink.stage(table))
+        rows = sum(one.rows for one in made)
+        if rows != table.num_rows or any(one.extension not in forms.EXTENSIONS for one in made):
+            found = ", ".join(f"{one.rows} rows as `{one.extension}`" for one in made) or "no file"
+            raise InvalidInput(
+                f"sink `{output}`: stage returned {found}, expected {table.num_rows} rows in files of the extensions "
+                f"{' and '.join(forms.EXTENSIONS)}"
+            )
+        return made
 
     def _upload(
         self, store: Store, stem: str, output: str, pass_number: int, part: int, staged: Staged

@@ -15,7 +15,7 @@ from ..counts import count_of
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Commit, Plan
 from ..protocol.refs import Refs
-from ..sources.asked import intake_of, is_positioned
+from ..sources.asked import folder_of, intake_of, is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import paths_of
 from .context import Context
@@ -71,15 +71,10 @@ def check_folders(
     for name, before in folders(context, head).items():
         source = context.job.sources.get(name)
         now = None if source is None else source.place
-        if source is None or now is None or before is None or now == before or not fresh[name]:
+        if source is None or is_positioned(source):
+            continue  # see `check_positions`
+        if now is None or before is None or now == before or not fresh[name]:
             continue
-        if is_positioned(source) and head is not None and name in head.positions:
-            raise InvalidInput(
-                f"source `{name}` was read from `{before}` up to position `{head.positions[name]}`, this code declares "
-                f"`{now}`, to which that position need not belong",
-                hint=f"restore the place; or, if the same data is there, run `tidemill adopt --source {name}`; or give "
-                "the source another name, which reads it from the beginning",
-            )
         places = [before, *_former(head, name)]
         read = {uri for path in paths_of(ledger, name) for place in places for uri in _uris(place, path)}
         twice = [file for file in fresh[name] if not read.isdisjoint(_uris(now, file.path))]
@@ -91,17 +86,37 @@ def check_folders(
             )
 
 
-def check_positions(context: Context, head: Commit | None) -> None:
-    """Raise `InvalidInput` if a source whose position commits remember was renamed, and would be read again."""
+def check_positions(context: Context, head: Commit | None, ledger: _native.StateMap) -> None:
+    """Raise `InvalidInput` if a source would not go on where it was read to, because its name, place or kind changed.
+
+    That concerns sources whose positions commits remember.
+    """
     known = {} if head is None else head.positions
-    lost = {uri: name for name, uri in folders(context, head).items() if name in known and uri is not None}
+    places = folders(context, head)
+    lost = {uri: name for name, uri in places.items() if name in known and name not in context.job.sources}
     for name, source in context.job.sources.items():
-        before = lost.get(source.place or "")
-        if is_positioned(source) and name not in known and before is not None and before not in context.job.sources:
+        before, now = places.get(name), source.place
+        if is_positioned(source) and name in known and before != now:
             raise InvalidInput(
-                f"source `{name}` would read `{source.place}` again from the beginning: it was read as `{before}`; you "
-                "renamed the source",
-                hint=f"restore the name: p.read(…, name={before!r})",
+                f"source `{name}` was read from `{before}` up to position `{known[name]}`, this code declares `{now}`, "
+                "to which that position need not belong",
+                hint=f"restore the place; or, if the same data is there, run `tidemill adopt --source {name}`; or give "
+                "the source another name, which reads it from the beginning",
+            )
+        was_read = name in known if not is_positioned(source) else name not in known and bool(paths_of(ledger, name))
+        if was_read:
+            kinds = ("a position", "the ledger of files")
+            was, now_by = kinds if name in known else kinds[::-1]
+            raise InvalidInput(
+                f"source `{name}` was remembered by {was}, this code remembers it by {now_by}, so all of it would be "
+                "read again",
+                hint="restore the source; or give it another name, which reads it from the beginning",
+            )
+        if is_positioned(source) and name not in known and (old := lost.get(now)) is not None:
+            raise InvalidInput(
+                f"source `{name}` would read `{now}` again from the beginning: it was read as `{old}`; you renamed the "
+                "source",
+                hint=f"restore the name: p.read(…, name={old!r})",
             )
 
 
@@ -133,8 +148,10 @@ def folders_read(context: Context, head: Commit | None) -> dict[str, dict[str, A
         former = [place for place in dict.fromkeys(known) if place is not None and place != source.place]
         chosen = intake_of(source).selection.recorded()
         found[name] = {"uri": source.place} | ({"by_position": True} if is_positioned(source) else {})
+        found[name] |= {"is_folder": False} if source.place is not None and folder_of(source) is None else {}
         found[name] |= ({"former": former} if former else {}) | ({"files": chosen} if chosen else {})
-    return found
+    removed = {} if head is None else {name: one for name, one in head.sources.items() if one.get("by_position")}
+    return removed | found  # of a source that left the code, its position stays
 
 
 def _recorded(head: Commit | None, name: str) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .. import _native, names
 from ..batch.batch import Batch
 from ..protocol.records import HASH_END, Commit, Segment, SkippedFile, Split
-from ..sources.asked import fingerprint, intake_of
+from ..sources.asked import fingerprint, intake_of, look
 from ..sources.contract import SourceFile
 from ..sources.ledger import (
     LEDGER_SCHEMA,
@@ -64,7 +64,7 @@ def store_earlier(context: Context, stem: str) -> list[Segment]:
     after = empty.map.copy()
     for name, source in context.job.sources.items():
         if intake_of(source).start == "latest":
-            record_earlier(after, source.look(name, None, options))
+            record_earlier(after, look(source, name, None, options))
     return _persist(context, empty, after, -1, stem)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import partial
 
 from ..protocol.records import Commit
-from ..sources.asked import fingerprint, is_positioned
+from ..sources.asked import fingerprint, is_positioned, look
 from ..sources.contract import SourceFile
 from ..sources.ledger import is_same, look_up
 from .context import Context
@@ -18,7 +18,7 @@ def listed_files(context: Context, sources: Collection[str] | None = None) -> di
     declared = context.job.sources.items()
     wanted = [(name, source) for name, source in declared if sources is None or name in sources]
     known = [(name, source) for name, source in wanted if not is_positioned(source)]
-    files = (file for name, source in known for file in source.look(name, None, options))
+    files = (file for name, source in known for file in look(source, name, None, options))
     return {(file.source, file.path): file for file in files}
 
 

@@ -10,7 +10,7 @@ from ..clock import now_ms
 from ..counts import count_of
 from ..errors import CorruptState
 from ..protocol.records import Commit
-from ..sinks.asked import folder_of
+from ..sinks.asked import folder_of, seen
 from ..sinks.contract import Seen, Sink
 from .context import Context
 from .publish import place_of
@@ -52,7 +52,7 @@ def _is_recent(head: Commit | None) -> bool:
 
 
 def _refuse(context: Context, sink: Sink, name: str, through: int) -> None:
-    later = [one for one in sink.seen(place_of(context, name), through) if one.is_ours]
+    later = [one for one in seen(sink, place_of(context, name), through) if one.is_ours]
     lost = lost_among(context, later, through)
     if lost:
         raise CorruptState(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import InvalidInput
+from ..names import operator_of
 from ..pipeline.graph import TimePolicy
 from ..pipeline.job import Job
 from ..protocol import decide
@@ -74,7 +75,7 @@ def listing(context: Context, head: Commit | None) -> Listing:
     listed_ms, since = now_ms(), positions(head)
     options = dict(context.storage_options.get("source") or {})
     sources = context.job.sources
-    calls = [functools.partial(source.look, name, since.get(name), options) for name, source in sources.items()]
+    calls = [functools.partial(asked.look, source, name, since.get(name), options) for name, source in sources.items()]
     return Listing(listed_ms, dict(zip(sources, side_by_side(context.store, calls), strict=True)), since)
 
 
@@ -94,8 +95,9 @@ def waiting(context: Context, head: Commit | None, listed_before: Listing | None
     found = _unread(context, found_now, head)
     if found is None:  # another branch of the history was listed
         return waiting(context, head)
-    check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
-    check_positions(context, head)
+    check_positions(context, head, ledger)
+    by_ledger = {name: files for name, files in listed.items() if not asked.is_positioned(context.job.sources[name])}
+    check_names(by_ledger, [name for name, files in by_ledger.items() if 0 < len(found[name]) == len(files)], ledger)
     check_folders(context, head, found, ledger)
     check_latest(context, head, found)
     return Waiting(found_now.listed_ms, found, found_now.since, _requeued(context, head))
@@ -130,7 +132,7 @@ def _warn_of_lost(context: Context, requeued: Sequence[Split]) -> None:
     for split in requeued:
         held = split.requeued
         for name in () if held is None else held.operators:
-            if held is not None and name not in context.job.operators:
+            if held is not None and operator_of(name) not in context.job.operators:
                 LOG.warning(
                     "%s of source `%s` were requeued for the operator `%s`, which was removed; they are discarded",
                     count_of(held.rows, "row"), split.source, name,

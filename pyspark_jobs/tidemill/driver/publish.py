@@ -215,7 +215,7 @@ def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = N
         withdraws = [(one, record) for one, record in records if record not in former]
         try:
             change = dataclasses.replace(_change(context, work, withdraws), there=there)
-            applied = Applied() if sink is None else sink.apply(change, place)
+            applied = Applied() if sink is None else asked.applied(sink, change, place)
         except CorruptState:
             if not _is_given_up(context, work):
                 raise

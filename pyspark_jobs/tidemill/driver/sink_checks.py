@@ -16,7 +16,7 @@ from ..errors import InvalidInput
 from ..pipeline.job import Output
 from ..protocol.records import Commit
 from ..schema import difference, to_arrow, to_ddl
-from ..sinks.asked import folder_of
+from ..sinks.asked import folder_of, seen
 from ..store import relative_folder
 from .context import Context
 from .publish import place_of, published_through, take_over
@@ -129,7 +129,7 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
     for output in context.job.outputs.values():
         if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
             continue
-        present = list(output.sink.seen(place_of(context, output.name)))
+        present = list(seen(output.sink, place_of(context, output.name)))
         others = [one.name for one in present if not one.is_ours]
         if others and not (accepted.adopt_sink or accepted.replace_sink):
             raise InvalidInput(

@@ -55,7 +55,7 @@ class _SourceRows:
     def __init__(self, pipeline: Graph, node: Read, count: int, options: Mapping[str, Any]) -> None:
         self.schema, self.newest_ms = node.schema, 0
         source = pipeline.sources[node.source]
-        files = source.look(node.source, None, options)
+        files = asked.look(source, node.source, None, options)
         if not files:
             raise InvalidInput(f"preview: the source `{node.source}` has no files: {source!r}")
         context = ReadContext(options, pipeline.timeZone, metadata=True)

@@ -77,13 +77,15 @@ class DescribedFiles:
 class DescribedSource:
     """A source. `uri` is its folder, or None if it has none. `former` are folders that it had before.
 
-    `by_position`: commits remember how far it was read; no ledger knows its files.
+    `by_position`: commits remember how far it was read; no ledger knows its files. `is_folder`: what is at `uri` can be
+    listed as files.
     """
 
     uri: str | None
     former: list[str] = field(default_factory=list)
     files: DescribedFiles = field(default_factory=DescribedFiles)
     by_position: bool = False
+    is_folder: bool = True
 
 
 @functools.cache

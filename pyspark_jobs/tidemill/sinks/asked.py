@@ -5,10 +5,12 @@ INVARIANT: no caller asks for the class of a sink.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
-from ..errors import InvalidInput
-from .contract import Options, Sink
+from ..errors import CorruptState, InvalidInput, errors_of
+from ..store import ObjectMissing
+from .contract import Applied, Change, Options, Seen, Sink, SinkPlace
 from .folder import Folder
 
 
@@ -20,6 +22,28 @@ def folder_of(sink: Sink | None) -> Folder | None:
 def is_called(sink: Sink) -> bool:
     """Whether a sink is a function that is called for every batch, because it has no place."""
     return not sink.path
+
+
+def applied(sink: Sink, change: Change, at: SinkPlace) -> Applied:
+    """Return what `Sink.apply` has made visible. `InvalidInput` for a result that no record could hold."""
+    with errors_of("apply"):
+        try:
+            made = sink.apply(change, at)
+        except ObjectMissing as error:
+            raise CorruptState(
+                f"read `{error.name}`: the object is missing, but a commit names it",
+                hint="restore the object from a backup",
+            ) from error
+    texts = (made.position, *made.withdrawn) if isinstance(made, Applied) else (None,)
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInput(f"apply returned {made!r}, expected an Applied whose position is a text")
+    return made
+
+
+def seen(sink: Sink, at: SinkPlace, since: int = -1) -> Iterator[Seen]:
+    """Yield what `Sink.seen` has found, with errors of the kinds that callers know."""
+    with errors_of(f"sink `{at.owner.sink}`: seen"):
+        yield from sink.seen(at, since)
 
 
 def moved(sink: Sink, path: str) -> Sink:

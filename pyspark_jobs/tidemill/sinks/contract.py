@@ -139,7 +139,7 @@ class Sink(Protocol):
     def stage(self, rows: pa.Table) -> list[Staged]:
         """Return the rows as files of the repository, which `forms` reads back. The same rows give the same bytes.
 
-        `forms.staged` does it. Called on the workers.
+        `forms.staged` does it. Called on the workers. A batch fails if the files do not have all rows.
         """
 
     def apply(self, change: Change, at: SinkPlace) -> Applied:
@@ -147,9 +147,10 @@ class Sink(Protocol):
 
         In one step if the place can do that; otherwise what is added appears first. Calls follow the order of versions.
         A call may be repeated, also by another process, until the driver has recorded the version, and by one that
-        stalled, after that. INVARIANT: a version that is visible is not added again. One that a later version withdrew
-        is not added, either; where only the driver can know that, the place is a `Folder`. CRASH: parts may be visible;
-        the next run calls it again.
+        stalled, after that. A user may ask for earlier versions again, for a place that was lost. INVARIANT: a version
+        that the place has got once is not added again, also if a later one withdrew it; where only the driver can know
+        that, the place is a `Folder`. `forms.rows_of` reads the rows, whatever sink has staged them. CRASH: parts may
+        be visible; the next run calls it again.
         """
 
     def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:

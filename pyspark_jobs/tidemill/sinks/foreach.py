@@ -14,11 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import InvalidInput, kind_of
-from ..schema import empty_table
-from ..state.versions import fetch
 from . import forms
 from .contract import Applied, Change, Seen, SinkPlace, Staged
 
@@ -68,7 +65,7 @@ class ForeachBatch:
         An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
         becomes `StoreUnavailable`, because another system that the function uses may recover."""
         assert self.function is not None  # the driver has it; only workers do not
-        version, table = change.version, _rows(change, at)
+        version, table = change.version, forms.rows_of(change, at).select(change.schema.names)
         withdrawn = [one.version for one in change.withdraws if not one.path]
         try:
             if withdrawn:
@@ -90,14 +87,6 @@ class ForeachBatch:
 
     def __repr__(self) -> str:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"
-
-
-def _rows(change: Change, at: SinkPlace) -> pa.Table:
-    """Return the rows of a version, with the columns of the stream."""
-    contents = [fetch(at.store, file.name, file.checksum) for _, file in change.adds]
-    tables = [pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False) for data in contents]
-    rows = pa.concat_tables(tables) if tables else empty_table(change.schema)
-    return rows.select(change.schema.names)
 
 
 def _takes_withdrawn(function: Function) -> bool:

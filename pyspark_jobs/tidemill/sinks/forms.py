@@ -13,13 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptState
+from ..names import ADDED
 from ..schema import conform, empty_table
+from ..state.versions import fetch
 from . import json_text
-from .contract import Staged
+from .contract import Change, SinkPlace, Staged
 from .dictionaries import columns_with_dictionary
 from .partitions import folder_values, parts, with_folders
 
 PARQUET, JSON = ".parquet", ".json"
+
+
+EXTENSIONS = (PARQUET, JSON)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,20 @@ def unstaged(files: Sequence[tuple[bytes, str]], schema: pa.Schema, extension: s
         folders = folder_values(suffix)
         in_file = pa.schema([field for field in schema if field.name not in folders])
         tables.append(with_folders(_FORMS[extension].read(data, in_file), suffix, schema))
+    return pa.concat_tables(tables)
+
+
+def rows_of(change: Change, at: SinkPlace) -> pa.Table:
+    """Return the rows that a change adds, in order, with `_batch_id` and `_seq`.
+
+    They may be in files of any form, because another sink may have staged them. `CorruptState` if one is not as its
+    commit says.
+    """
+    schema = pa.schema([*change.schema, *(pa.field(name, pa.int64(), nullable=False) for name in ADDED)])
+    tables = [schema.empty_table()]
+    for _, file in change.adds:
+        content = fetch(at.store, file.name, file.checksum)
+        tables.append(unstaged([(content, file.suffix)], schema, file.extension, file.name))
     return pa.concat_tables(tables)
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from ..errors import InvalidInput, errors_of
 from ..protocol.records import Split
 from .contract import (
     SPLIT_BYTES,
@@ -39,6 +40,43 @@ def is_positioned(source: Source) -> bool:
 def folder_of(source: Source) -> SourceFolder | None:
     """Return the folder whose files a source reads, by its `folder`. None: it reads something else."""
     return cast("SourceFolder | None", getattr(source, "folder", None))
+
+
+def look(source: Source, name: str, since: str | None, options: Options = None) -> list[SourceFile]:
+    """Return what a source can read now, by its `look`. `InvalidInput` if that is not as its protocol says.
+
+    INVARIANT: what a plan names can be written, read back and told apart.
+    """
+    if folder_of(source) is not None:
+        return source.look(name, since, options)
+    what = f"source `{name}`: look"
+    if is_positioned(source) and source.place is None:
+        raise InvalidInput(f"source `{name}` has a position but no place, so a position cannot be told from another's")
+    if is_positioned(source) and intake_of(source).start == "latest":
+        raise InvalidInput(
+            f'source `{name}` has start="latest", but commits remember its position',
+            hint="let `look(name, None)` return what comes after the position at which to begin",
+        )
+    with errors_of(what):
+        found = list(source.look(name, since, options))
+    for one in found:
+        if not _is_well_formed(one, name, is_positioned(source)):
+            raise InvalidInput(
+                f"{what} returned {one!r}: expected a SourceFile of this source with texts as path and etag, whole "
+                "numbers of at least 0 as size and modified_ms" + (" and a position" if is_positioned(source) else "")
+            )
+    reached = [*([] if since is None else [since]), *(one.position for one in found)]
+    if is_positioned(source) and len(set(reached)) < len(reached):
+        raise InvalidInput(f"{what} returned a position twice, or the one after which it looked: {reached}")
+    return found
+
+
+def _is_well_formed(one: Any, name: str, has_position: bool) -> bool:
+    if not isinstance(one, SourceFile) or one.source != name or (has_position and not one.position):
+        return False
+    texts, numbers = (one.path, one.etag, one.position), (one.size, one.modified_ms)
+    is_numbers = all(type(number) is int and 0 <= number < 2**53 for number in numbers)
+    return bool(one.path) and all(isinstance(text, str) for text in texts) and is_numbers
 
 
 def intake_of(source: Source) -> Intake:

@@ -19,7 +19,7 @@ from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
 from ..protocol.refs import Refs
 from ..protocol.retained import At, is_kept
-from ..sinks.asked import folder_of
+from ..sinks.asked import folder_of, seen
 from ..sinks.contract import Seen, Sink
 from ..sinks.public import parsed, public_name
 from ..store import Entry
@@ -92,7 +92,7 @@ class PublishedVersions:
         A damaged commit may name some of it.
         """
         is_folder = folder_of(sink) is not None
-        for one in sink.seen(place_of(self.context, name)):
+        for one in seen(sink, place_of(self.context, name)):
             if not one.is_ours:
                 continue
             hint = "delete it, unless a newer backup of the repository has its commit"

@@ -21,6 +21,7 @@ from ..protocol.history import is_shown
 from ..protocol.records import AddedOutput, Commit, OutputFile, Published, VersionOf, digest
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
+from ..sinks import recorded_folder
 from ..sinks.asked import folder_of, is_called
 from ..sinks.contract import Sink
 from ..sinks.forms import staged, unstaged
@@ -44,13 +45,14 @@ class Content:
 class Republished:
     """What a commit must withdraw and add in one sink, and which published files held the keys or are gone.
 
-    `records` are versions whose records are replaced.
+    `records` are versions whose records are replaced. `elsewhere` are rows that were not looked at, in words.
     """
 
     records: list[int] = field(default_factory=list)
     adds: list[AddedOutput] = field(default_factory=list)
     rewritten: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,9 @@ def without_keys(
     sink = sink_of(context, name)
     for record in records(context, head, name):
         if record.uri != sink.uri:
-            made.missing += [f"{record.uri}/{file.name}" for file in record.files] or [record.uri]
+            made.missing += [f"{record.uri}/{file.name}" for file in record.files]
+            if recorded_folder(record.kind, record.uri) is None:
+                made.elsewhere.append(f"the rows of version {record.version} in `{record.uri}`, its earlier place")
             continue
         files: list[tuple[Shown, Content]] = []
         is_ours = False
@@ -97,6 +101,12 @@ def without_keys(
                 made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
                 continue
             data = file.content()
+            if data is None and folder_of(sink) is None:
+                raise InvalidInput(
+                    f"forget: sink `{name}` shows rows of version {record.version} in `{sink.uri}`, but the repository "
+                    f"does not keep them any more (`{file.uri}`), so it cannot say which of them have the key",
+                    hint=f"remove the key from the place yourself, and call forget without columns for `{name}`",
+                )
             if data is None:
                 made.missing.append(file.uri)
                 continue
@@ -137,9 +147,12 @@ def shown_files(context: Context, sink: Sink, record: Published) -> Iterator[Sho
     """Yield the files whose rows a sink shows of a record."""
     folder, place = folder_of(sink), place_of(context, record.sink)
     if folder is None:
-        for output in _committed(context, record):
-            content = partial(_object, context, output)
-            yield Shown(output.name, output.suffix, output.extension, output.rows, output.checksum, content)
+        commit = context.log.commit(record.version)
+        for one in _committed(commit, record.sink):
+            yield Shown(
+                one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, context, one),
+                is_ours=commit.pipeline_uuid == place.owner.uuid,
+            )  # fmt: skip
         return
     for file in record.files:
         public, content = parsed(file.name), partial(folder.fetch, place, file.name)
@@ -148,11 +161,10 @@ def shown_files(context: Context, sink: Sink, record: Published) -> Iterator[Sho
         yield Shown(f"{sink.uri}/{file.name}", suffix, extension, file.rows, file.checksum, content, is_ours)
 
 
-def _committed(context: Context, record: Published) -> list[OutputFile]:
+def _committed(commit: Commit, sink: str) -> list[OutputFile]:
     """Return the files of the repository with the rows that a version made visible."""
-    commit = context.log.commit(record.version)
-    added = (file for one in commit.adds.get(record.sink, []) for file in one.files)
-    return [file for file in (*commit.outputs.get(record.sink, []), *added) if file.rows]
+    added = (file for one in commit.adds.get(sink, []) for file in one.files)
+    return [file for file in (*commit.outputs.get(sink, []), *added) if file.rows]
 
 
 def _object(context: Context, file: OutputFile) -> bytes | None:

@@ -36,7 +36,7 @@ def watched(context: Context, head: Commit | None) -> list[Watched]:
     return [
         Watched(name, uri, Selection.of(recorded.get(name, {}).get("files", {})))
         for name, uri in folders(context, head).items()
-        if uri is not None and not recorded.get(name, {}).get("by_position")
+        if uri is not None and recorded.get(name, {}).get("is_folder", True)
     ]
 
 

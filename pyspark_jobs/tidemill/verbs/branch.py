@@ -25,6 +25,7 @@ from ..protocol.records import Parent
 from ..protocol.refs import MAIN, Branch, Refs, branch_id
 from ..protocol.refs_log import position
 from ..protocol.retained import refuse_if_gone
+from ..sinks.asked import seen
 from ..spelling import unknown
 from ..store.probe import probe
 from .open import publishing_to
@@ -237,7 +238,7 @@ def _refuse_used_place(context: Context) -> None:
     """Raise `InvalidInput` if files of this pipeline are in a place to which a new branch would publish."""
     for output in context.job.outputs.values():
         if output.sink is not None and output.sink.path:
-            there = list(output.sink.seen(place_of(context, output.name)))
+            there = list(seen(output.sink, place_of(context, output.name)))
             if there:
                 raise InvalidInput(
                     f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(there), 'file')} of this pipeline "

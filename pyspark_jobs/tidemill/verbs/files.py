@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.records import Plan
+from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from ..spelling import unknown
 
@@ -22,6 +23,13 @@ def one_of(context: Context, candidates: Files, file: File, verb: str, what: str
     if source and source not in context.job.sources:
         raise unknown("source", source, list(context.job.sources))
     matching = [one for key, one in candidates.items() if key[1] == path and source in ("", key[0])]
+    positioned = [name for name, one in context.job.sources.items() if is_positioned(one) and source in ("", name)]
+    if not matching and positioned and len(positioned) == len(context.job.sources if not source else [source]):
+        raise InvalidInput(
+            f"{verb} `{path}`: commits remember the position of source `{positioned[0]}`, so nothing before it can be "
+            "left out",
+            hint="correct the data; or let the `look` of the source pass over it",
+        )
     if not matching:
         raise unknown(what, path, sorted({one.path for one in candidates.values()}))
     if len(matching) > 1:
@@ -42,10 +50,11 @@ def _pair_of(file: object, verb: str) -> tuple[str, str]:
 
 
 def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
-    """Return the files of a plan, by source and path."""
+    """Return the files of a plan that a ledger knows once they were read, by source and path."""
     splits = () if plan is None else plan.splits
+    positions = {} if plan is None else plan.positions
     return {
         (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
         for s in splits
-        if s.requeued is None
+        if s.requeued is None and s.source not in positions
     }

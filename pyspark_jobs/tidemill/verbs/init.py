@@ -26,7 +26,7 @@ from ..protocol.named import named
 from ..protocol.records import Commit
 from ..protocol.refs import Refs, begin
 from ..protocol.refs_log import position
-from ..sources.asked import is_positioned
+from ..sources.asked import folder_of
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored
 from ..store.probe import probe
@@ -77,7 +77,7 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
         sources={
             name: source.place
             for name, source in context.job.sources.items()
-            if source.place is not None and not is_positioned(source)
+            if source.place is not None and folder_of(source) is not None
         },
         ledger=ledger,
     )

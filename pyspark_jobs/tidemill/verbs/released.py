@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..driver.context import Context
 from ..driver.listing import is_as_read, listed_files
 from ..protocol.records import Commit, SkippedFile
+from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import QUARANTINED, SKIPPED, Known, look_up
 from .came_back import Row
@@ -35,6 +36,8 @@ def released(context: Context, head: Commit | None, row: Row, by: Sequence[RowOf
     source, path = row["source"], row["file"]
     if source not in context.job.sources:
         raise NotReleased(f"this code has no source `{source}`")
+    if is_positioned(context.job.sources[source]):
+        raise NotReleased("commits remember the position of its source, so nothing before it is read again")
     (known,) = look_up(context.ledger(head).map, [SourceFile(source, path, "", 0, 0)])
     known = _in_quarantine(known, by[row[ROW_ID]].commit.version)
     now = listed_files(context, [source]).get((source, path))

@@ -17,9 +17,10 @@ from ..errors import InvalidInput
 from ..names import is_requeued
 from ..pipeline.job import Job
 from ..protocol.compatible import present_name
+from ..protocol.history import is_effective
 from ..protocol.records import Commit
 from ..schema import conform, int64_array
-from ..sources.asked import parse
+from ..sources.asked import is_positioned, parse
 from ..sources.contract import AHEAD, CONTENT, FAILED, FILE, HEADER, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up
 from ..sources.rejects import is_not_text
@@ -210,7 +211,11 @@ def _destinations(
         try:
             made = by[row[ROW_ID]].commit
             found[row[ROW_ID]] = destination(context.job, _with_present_names(head, row, made))
-            _check_read(known, made.version)
+            source = context.job.sources.get(row["source"])
+            if source is None or not is_positioned(source):
+                _check_read(known, made.version)
+            elif head is None or not is_effective(head, refuse.version):
+                raise Refusal("it waits again, because the version was rewound")
         except Refusal as why:
             refused.append((row, str(why)))
     if refused:

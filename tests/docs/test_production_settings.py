@@ -1,4 +1,4 @@
-"""The settings that the Airflow page recommends are those with which tests and benchmarks run."""
+"""The settings that the page on Airflow in production recommends are those with which tests and benchmarks run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.servers.airflow_servers import KILLS, SETTINGS
 
-PAGE = Path(__file__).parents[2] / "docs/guides/airflow.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/airflow-production.md"
 ROW = re.compile(r"^\| `\[(\w+)\] (\w+)` \| ([\d.]+) \|", re.MULTILINE)
 
 

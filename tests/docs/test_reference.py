@@ -17,6 +17,14 @@ from tidemill.units import duration_ms, size_bytes
 
 REFERENCE = ROOT / "docs/reference"
 ERRORS = (REFERENCE / "errors.md").read_text("utf-8")
+RUNBOOK = (ROOT / "docs/guides/runbook.md").read_text("utf-8").partition("\n## ")[0]
+SEEN = [
+    (wide or narrow).strip()
+    for cell in re.findall(r"^\| ([^|]+) \|", RUNBOOK, re.M)
+    for wide, narrow in re.findall(r"``(.+?)``|`([^`]+)`", cell)
+    if narrow.partition(":")[0] not in KINDS
+]
+"""The messages in the tables of the runbook."""
 LISTED = [
     (kind, message.strip())
     for section in re.split(r"^## ", ERRORS, flags=re.M)[1:]
@@ -47,6 +55,15 @@ def test_a_message_of_the_page_is_in_the_sources(kind: str, message: str) -> Non
     kinds = {found for text, found in texts() if says(text, message)}
     assert kinds, "no text of the sources has these words: reword the page as the sources are"
     assert kind in kinds or None in kinds, f"it is {kinds}"
+
+
+@pytest.mark.parametrize("message", SEEN)
+def test_a_message_of_the_runbook_is_in_the_sources(message: str) -> None:
+    assert any(says(text, message) for text, _ in texts())
+
+
+def test_the_runbook_lists_messages() -> None:
+    assert len(SEEN) > 15
 
 
 def test_the_page_has_many_messages_of_every_kind() -> None:

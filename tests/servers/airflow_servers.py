@@ -47,7 +47,7 @@ KILLS = {
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",
 }
-"""Settings with which a killed process is noticed soon; docs/guides/airflow.md explains them."""
+"""Settings with which a killed process is noticed soon; docs/guides/airflow-production.md explains them."""
 _REAPER = Path(__file__).with_name("reaper.py")
 _READY_S = 180
 

@@ -24,7 +24,9 @@ from tidemill.airflow.correction_form import ARGUMENTS, FIELDS
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pyspark_jobs/tidemill"
 METHODS, OPERATORS = PACKAGE / "action_methods.py", PACKAGE / "airflow/action_operators.py"
-GUIDE, REFERENCE = ROOT / "docs/guides/airflow.md", ROOT / "docs/reference/api.md"
+GUIDES, REFERENCE = ROOT / "docs/guides", ROOT / "docs/reference/api.md"
+FORMS, CORRECTIONS = GUIDES / "airflow.md", GUIDES / "airflow-corrections.md"
+OWN_DAGS = GUIDES / "airflow-production.md"
 _ANY = f"(?:{'|'.join(map(operator_of, ARGUMENTS))})"
 BY = "Written by `python -m tests.surface.generate`."
 HOW = {
@@ -40,7 +42,9 @@ def generated() -> dict[Path, str]:
     return {
         METHODS: formatted(_methods(), METHODS),
         OPERATORS: formatted(_operators(), OPERATORS),
-        GUIDE: _with_rows(GUIDE.read_text("utf-8")),
+        FORMS: _with_form(FORMS.read_text("utf-8")),
+        CORRECTIONS: _with_fields(CORRECTIONS.read_text("utf-8")),
+        OWN_DAGS: _with_operators(OWN_DAGS.read_text("utf-8")),
         REFERENCE: _with_entries(REFERENCE.read_text("utf-8")),
     }
 
@@ -219,18 +223,27 @@ def _bullet(text: str) -> list[str]:
     return textwrap.wrap(text, 116, initial_indent="- ", subsequent_indent="  ")
 
 
-def _with_rows(page: str) -> str:
-    """Return the guide with the rows of the operators, of the form, and of its fields."""
+def _with_operators(page: str) -> str:
+    """Return the page of operators with a row for each action."""
     operators = {
         f"| `{operator_of(verb)}` |": f" `{verb}` | {listed([*own, 'reason', 'report_only', 'expect'])} |"
         for verb, own in ARGUMENTS.items()
     }
-    page = _block(page, operators, rf"^\| `{_ANY}` \|.*\n")
+    return _block(page, operators, rf"^\| `{_ANY}` \|.*\n")
+
+
+def _with_form(page: str) -> str:
+    """Return the page of forms with the row of corrections."""
     fields = dict.fromkeys(name for names in FIELDS.values() for name in names)
     form = {"| `NAME__correct` |": f" {listed(['correction', 'reason', *fields, 'carry_out'])} |"}
-    page = _block(page, form, r"^\| `NAME__correct` \| `correction`.*\n")
+    return _block(page, form, r"^\| `NAME__correct` \| `correction`.*\n")
+
+
+def _with_fields(page: str) -> str:
+    """Return the page of corrections with the fields of each."""
     for verb in FIELDS:
-        page = re.sub(rf"^(\| `{verb}` \| [^|\n]+ \|) [^|\n]+ \|$", rf"\1 {_fields(verb)} |", page, flags=re.M)
+        page, found = re.subn(rf"^(\| `{verb}` \| [^|\n]+ \|) [^|\n]+ \|$", rf"\1 {_fields(verb)} |", page, flags=re.M)
+        assert found == 1, f"no row, or several, for `{verb}`"
     return page
 
 

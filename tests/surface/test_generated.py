@@ -15,8 +15,17 @@ from tidemill.actions.contract import Action, Option, option, options_of
 from tidemill.actions.registry import ACTIONS
 from tidemill.actions.rewind import Rewind
 
+WRITTEN = [
+    generate.METHODS,
+    generate.OPERATORS,
+    generate.FORMS,
+    generate.CORRECTIONS,
+    generate.OWN_DAGS,
+    generate.REFERENCE,
+]
 
-@pytest.mark.parametrize("path", [generate.METHODS, generate.OPERATORS, generate.GUIDE, generate.REFERENCE], ids=str)
+
+@pytest.mark.parametrize("path", WRITTEN, ids=str)
 def test_it_is_current(path: Path) -> None:
     written, now = path.read_text("utf-8"), generate.generated()[path]
     differences = list(difflib.unified_diff(written.splitlines(), now.splitlines(), "written", "now", n=2))
@@ -52,8 +61,8 @@ def test_a_new_option_is_an_argument_everywhere(monkeypatch: pytest.MonkeyPatch)
     assert "loud: bool = False" in now[generate.METHODS]
     assert "loud" not in generate.FIELDS["rewind"], "the operator has it, and the form does not"
     assert "self.note = note" in now[generate.OPERATORS]
-    assert "| `rewind` | `to_version`, `without`, `source`, `note`, `loud`, `reason`" in now[generate.GUIDE]
-    assert "| `to_version` (required), `without`, `source`, `note` |" in now[generate.GUIDE]
+    assert "| `rewind` | `to_version`, `without`, `source`, `note`, `loud`, `reason`" in now[generate.OWN_DAGS]
+    assert "| `to_version` (required), `without`, `source`, `note` |" in now[generate.CORRECTIONS]
 
 
 def test_an_order_of_arguments_that_python_does_not_allow_is_refused() -> None:

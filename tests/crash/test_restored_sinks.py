@@ -112,10 +112,8 @@ def test_an_idle_run_looks_at_no_sink_and_a_process_looks_once(tmp_path: Path, m
     arrive(tmp_path, "a")
     run(opened(tmp_path))
     asked: list[int] = []
-    present = tm.Json.present
-    monkeypatch.setattr(
-        tm.Json, "present", lambda self, place, after=-1: asked.append(after) or present(self, place, after)
-    )
+    seen = tm.Json.seen
+    monkeypatch.setattr(tm.Json, "seen", lambda self, at, since=-1: asked.append(since) or seen(self, at, since))
     r = opened(tmp_path)
     assert (run(r), asked) == ([], [])
     arrive(tmp_path, "b")

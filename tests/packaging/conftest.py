@@ -15,12 +15,15 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 AS_THE_CHECKOUT = ("--no-build-isolation", "--python", ROOT / ".venv/bin/python")
 """Another interpreter or maturin would compile pyo3 and the binding again."""
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Python 3.11.3 and older cannot be asked to."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def wheel(uv: str, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """The wheel, built from the sdist: so the sdist holds everything that a build needs."""
     unpacked, folder = tmp_path_factory.mktemp("unpacked"), tmp_path_factory.mktemp("wheel")
     with tarfile.open(sdist) as archive:  # uv would set the times of the files to now
-        archive.extractall(unpacked, filter="data")
+        archive.extractall(unpacked, **SAFELY)
     (project,) = unpacked.iterdir()
     run_checked(uv, "build", "--quiet", "--wheel", *AS_THE_CHECKOUT, "--out-dir", folder, project)
     (built,) = folder.glob("*.whl")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,9 @@ USES = (
     "import sys, json, tidemill as tm, tidemill._native, pyarrow.parquet, duckdb, boto3, prices; "
     "print(json.dumps([tm.__version__, tm.__file__, prices.__file__, 'pyspark' in sys.modules]))"
 )
+
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Python 3.11.3 and older cannot be asked to."""
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def test_the_archive_works_anywhere_without_anything_installed(ours: Path, capfd
         assert not [name for name in names if name.startswith(("/", "..")) or "__pycache__" in name]
         assert len(names) == said["files"] and "prices/table.py" in names
         manifest = json.load(archive.extractfile(packing.MANIFEST))
-        archive.extractall(ours / "else", filter="data")
+        archive.extractall(ours / "else", **SAFELY)
     assert manifest["packages"] == said["packages"] and manifest["modules"] == ["prices"]
     assert manifest["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
     env = {"PYTHONPATH": str(ours / "else"), "PATH": "/usr/bin:/bin"}

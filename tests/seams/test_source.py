@@ -166,7 +166,7 @@ def test_a_renamed_or_moved_source_is_refused(world: World) -> None:
 def test_previews_status_and_skips_say_what_they_can(world: World) -> None:
     r = world.three()
     assert r.context.pipeline.preview(10)["journal"].num_rows == 6
-    with pytest.raises(InvalidInput, match="unknown file"):
+    with pytest.raises(InvalidInput, match="nothing before it can be left out"):
         r.skip("rows/1-2", "wrong")
     world.journal.append(("c", 1))
     assert r.status().waiting_files == {"journal": 1}

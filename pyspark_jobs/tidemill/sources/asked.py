@@ -45,13 +45,13 @@ def folder_of(source: Source) -> SourceFolder | None:
 def look(source: Source, name: str, since: str | None, options: Options = None) -> list[SourceFile]:
     """Return what a source can read now, by its `look`. `InvalidInput` if that is not as its protocol says.
 
-    INVARIANT: what a plan names can be written, read back and told apart.
+    INVARIANT: what a plan names can be written, read back and distinguished.
     """
     if folder_of(source) is not None:
         return source.look(name, since, options)
     what = f"source `{name}`: look"
     if is_positioned(source) and source.place is None:
-        raise InvalidInput(f"source `{name}` has a position but no place, so a position cannot be told from another's")
+        raise InvalidInput(f"source `{name}` has a position but no place, so its position says nothing")
     if is_positioned(source) and intake_of(source).start == "latest":
         raise InvalidInput(
             f'source `{name}` has start="latest", but commits remember its position',

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import later
 from tests.servers.minio import MinioServer
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("tests.model.at_once")
 _workers: list[dict[str, int]] = []
+# A busy machine may take any time for an example.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

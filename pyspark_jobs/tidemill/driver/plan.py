@@ -143,6 +143,7 @@ def _unread(context: Context, listed: Listing, head: Commit | None) -> dict[str,
     """Return the listed files that are unread at `head`, by source. None: the positions of `head` were not listed."""
     options = dict(context.storage_options.get("source") or {})
     found = {}
+    ledger = context.ledger(head).map
     context.fingerprints.begin()
     for name, files in listed.files.items():
         source = context.job.sources[name]
@@ -154,7 +155,6 @@ def _unread(context: Context, listed: Listing, head: Commit | None) -> dict[str,
             continue
         compute = functools.partial(asked.fingerprint, source, options=options)
         fingerprint = functools.partial(context.fingerprints.fingerprint, compute=compute)
-        ledger = context.ledger(head).map
         compared = compare(files, ledger, asked.intake_of(source).overwritten, fingerprint)
         found[name] = compared.fresh
         context.touched.update({(file.source, file.path): file for file in compared.touched})

@@ -288,9 +288,12 @@ def _place_of_record(work: Work, sink: Sink | None, records: Sequence[Published]
     )
 
 
-def place_of(context: Context, sink: str) -> SinkPlace:
-    """Return what a sink needs to work at its place. Of a copy of a repository it is the copy's uuid that counts."""
-    owner = Owner(context.job.pipeline, context.initialised().uuid, sink)
+def place_of(context: Context, sink: str, uuid: str | None = None) -> SinkPlace:
+    """Return what a sink needs to work at its place. Of a copy of a repository it is the copy's uuid that counts.
+
+    `uuid` is that of the repository, if the caller knows it; otherwise it is read from `refs/`.
+    """
+    owner = Owner(context.job.pipeline, context.initialised().uuid if uuid is None else uuid, sink)
     return SinkPlace(owner, context.store, context.storage_options.get("sink"))
 
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 from .. import names
 from ..driver.context import Context
-from ..driver.publish import works
+from ..driver.publish import place_of, works
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
 from ..protocol.refs import Refs
 from ..protocol.retained import At, is_kept
 from ..sinks.asked import folder_of, seen
-from ..sinks.contract import Owner, Seen, Sink, SinkPlace
+from ..sinks.contract import Seen, Sink
 from ..sinks.public import parsed, public_name
 from ..store import Entry
 from .report import Findings
@@ -57,7 +57,7 @@ class PublishedVersions:
         self.through = max(self.through, commit.published_through)
         self.seen.add(commit.version)
         for work in works(self.context, commit):
-            owner, named = self._place(work.name).owner, self.named.setdefault(work.name, set())
+            owner, named = place_of(self.context, work.name, self.uuid).owner, self.named.setdefault(work.name, set())
             named.update(public_name(owner, commit.version, place, file) for place, file in work.files)
             name = names.numbered(names.published(commit.branch, work.name), commit.version)
             self.undone.setdefault(work.name, {}).update((one.version, commit.version) for one in work.withdraws)
@@ -92,7 +92,7 @@ class PublishedVersions:
         A damaged commit may name some of it.
         """
         is_folder = folder_of(sink) is not None
-        for one in seen(sink, self._place(name)):
+        for one in seen(sink, place_of(self.context, name, self.uuid)):
             if not one.is_ours:
                 continue
             hint = "delete it, unless a newer backup of the repository has its commit"
@@ -118,11 +118,6 @@ class PublishedVersions:
     def _is_lost(self, version: int) -> bool:
         """Whether a version has no commit, also not one since the listing."""
         return self.context.store.stat(names.commit(self.context.branch, version)) is None
-
-    def _place(self, sink: str) -> SinkPlace:
-        """Return what a sink needs to look at its place, also if the present entries of `refs/` are damaged."""
-        owner = Owner(self.context.job.pipeline, self.uuid, sink)
-        return SinkPlace(owner, self.context.store, self.context.storage_options.get("sink"))
 
     def _number(self, name: str) -> int:
         found = names.number_in(name[: name.rindex("/") + 1], name)
@@ -159,7 +154,9 @@ class PublishedVersions:
             return 0  # only the code says where a sink is
         count, uri, refs = 0, declared.uri, self.refs
         try:
-            for name, fault in folder.compared(self._place(sink), self._expected_at(sink, uri), deep):
+            for name, fault in folder.compared(
+                place_of(self.context, sink, self.uuid), self._expected_at(sink, uri), deep
+            ):
                 count += 1
                 if fault is not None:
                     hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"

@@ -44,9 +44,9 @@ def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
             r.init()
             r.run(engine="local")
             continue
-        before = r.context.log.head()
+        before = r.opened.log.head()
         refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "rename the operator", "--drop keep")  # noqa: B023
-        assert r.context.log.head() == before
+        assert r.opened.log.head() == before
 
 
 def test_another_key_or_kind_of_operator_is_refused(folder, tmp_path):

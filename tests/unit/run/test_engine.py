@@ -13,7 +13,8 @@ import pytest
 
 import tidemill as tm
 from tidemill.protocol.records import OperatorMetrics
-from tidemill.run import auto, backlog, choice, drain
+from tidemill.run import backlog, choice, drain
+from tidemill.run import engine as chosen
 from tidemill.run import plan as planning
 from tidemill.settings import Settings
 
@@ -257,10 +258,10 @@ def test_large_state_means_spark() -> None:
     tester.batch([("a",)])
     r = tester.repository
     head: Any = r.head
-    plan: Any = r.context.log.plan(0)
-    assert auto.is_small(r.context.job, Settings(), head, plan)
+    plan: Any = r.opened.log.plan(0)
+    assert chosen.is_small(r.opened.job, Settings(), head, plan)
     large = head.operators | {"op": OperatorMetrics(state_bytes=5 * 1024**3), "gone": OperatorMetrics(state_bytes=1)}
-    assert not auto.is_small(r.context.job, Settings(), dataclasses.replace(head, operators=large), plan)
+    assert not chosen.is_small(r.opened.job, Settings(), dataclasses.replace(head, operators=large), plan)
 
 
 def test_the_commit_and_the_progress_say_which_engine_ran_and_no_jvm_started(tmp_path: Path) -> None:

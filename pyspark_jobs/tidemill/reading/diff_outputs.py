@@ -159,7 +159,7 @@ def _content(file: OutputFile) -> tuple[str, str, str]:
 
 
 def _read(point: Point, sink: str, one: _Files) -> pa.Table:
-    return decode_files(point.repo, one.commit, sink, one.files)
+    return decode_files(point.repo.store, one.commit, sink, one.files)
 
 
 def _shared(tables: Sequence[pa.Table], schema: pa.Schema) -> tuple[pa.Schema, list[str]]:

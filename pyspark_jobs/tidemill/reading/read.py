@@ -37,6 +37,7 @@ from ..spelling import unknown
 from ..state.point import rows_of_keys
 from ..state.table import live_rows
 from ..state.versions import fetch
+from ..store import Store
 from ..units import check_unit, time_ms
 from .finished import finished
 from .located import Located, located
@@ -271,23 +272,23 @@ def _with_added(schema: pa.Schema) -> pa.Schema:
 
 def _rows(repo: Opened, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
-    tables = [_rows_of(repo, commit, name, files, limit) for files in output_files(commit, name)]
+    tables = [_rows_of(repo.store, commit, name, files, limit) for files in output_files(commit, name)]
     return pa.concat_tables(tables) if tables else None
 
 
-def _rows_of(repo: Opened, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
+def _rows_of(store: Store, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
     is_in_order = not any(file.suffix for file in files)  # files of partition folders share the places of a range
     if limit is not None and is_in_order:
         before = itertools.accumulate((file.rows for file in files), initial=0)
         files = [file for file, rows in zip(files, before, strict=False) if rows < max(limit, 1)]
-    rows = decode_files(repo, commit, name, files)
+    rows = decode_files(store, commit, name, files)
     return rows if is_in_order else rows.sort_by(SEQ)
 
 
-def decode_files(repo: Opened, commit: Commit, name: str, files: Sequence[OutputFile]) -> pa.Table:
+def decode_files(store: Store, commit: Commit, name: str, files: Sequence[OutputFile]) -> pa.Table:
     """Return the rows of some files of a sink in a version, with `_batch_id` and `_seq`."""
     schema = _with_added(to_arrow(commit.sinks[name]["schema"]))
-    data = [(fetch(repo.store, file.name, file.checksum), file.suffix) for file in files]
+    data = [(fetch(store, file.name, file.checksum), file.suffix) for file in files]
     return unstaged(data, schema, files[0].extension, files[0].name)
 
 

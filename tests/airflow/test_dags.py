@@ -391,7 +391,7 @@ def test_limits_may_be_given_as_text_and_the_engine_left_to_the_command(parse: P
 
 
 def test_name_comes_from_file_or_module() -> None:
-    from tidemill.airflow.checks import default_name
+    from tidemill.airflow.calls.checks import default_name
 
     assert default_name("pipelines/retail.py:p") == "retail"
     assert default_name("lake.pipelines.Web_Logs:pipeline") == "web-logs"
@@ -426,7 +426,7 @@ print(sorted(heavy & (set(sys.modules) - before)), sorted(name for name in heavy
 
 def test_importing_the_package_imports_no_airflow() -> None:
     code = (
-        "import sys, tidemill.airflow, tidemill.airflow.provider, tidemill.airflow.process; "
+        "import sys, tidemill.airflow, tidemill.airflow.provider, tidemill.airflow.calls.process; "
         "print([name for name in ('airflow', 'pyspark', 'pandas', 'boto3') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -41,7 +41,7 @@ XCOM = {
 
 
 def test_folders_of_sources_and_sinks_are_datasets(airflow_home: object) -> None:
-    from tidemill.airflow.lineage import lineage_of
+    from tidemill.airflow.tasks.lineage import lineage_of
 
     found = lineage_of(XCOM)
     (read,), (written,) = found.inputs, found.outputs
@@ -64,20 +64,20 @@ def test_folders_of_sources_and_sinks_are_datasets(airflow_home: object) -> None
     ],
 )
 def test_folders_have_the_names_of_openlineage(airflow_home: object, uri: str, expected: tuple[str, str]) -> None:
-    from tidemill.airflow.lineage import dataset
+    from tidemill.airflow.tasks.lineage import dataset
 
     assert dataset(uri) == expected
 
 
 def test_rows_of_several_sources_are_not_counted_by_source(airflow_home: object) -> None:
-    from tidemill.airflow.lineage import lineage_of
+    from tidemill.airflow.tasks.lineage import lineage_of
 
     found = lineage_of({**XCOM, "sources": {"a": "s3://lake/a", "b": "s3://lake/b", "table": None}})
     assert [(one.name, one.inputFacets) for one in found.inputs] == [("a", {}), ("b", {})]
 
 
 def test_a_run_with_nothing_to_do_reads_and_writes_no_dataset(airflow_home: object) -> None:
-    from tidemill.airflow.lineage import lineage_of
+    from tidemill.airflow.tasks.lineage import lineage_of
 
     found = lineage_of({**XCOM, "versions": [], "sinks": {}})
     assert (found.inputs, found.outputs) == ([], [])

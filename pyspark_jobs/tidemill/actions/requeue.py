@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..protocol.log import Log
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..protocol.kinds import Changes
+    from ..protocol.log import Log
     from ..protocol.records import Commit, Split
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing

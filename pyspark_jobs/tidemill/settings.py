@@ -13,13 +13,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .errors import InvalidInput
 from .spelling import unknown
 from .units import duration_ms, size_bytes, whole_number
+from .values import dataclass
 
 _FILE = "tidemill.toml"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from ..driver.context import Context
@@ -22,6 +21,7 @@ from ..protocol.records import Commit, Kind
 from ..protocol.refs import Refs
 from ..store.probe import probe
 from ..upkeep.rest_published import Writing
+from ..values import dataclass
 from ..verbs.tries import earlier_tries
 from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
 

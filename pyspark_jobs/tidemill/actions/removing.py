@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..driver.context import Context
@@ -32,6 +31,7 @@ from ..upkeep.rest_published import Writing
 from ..upkeep.rewrite_published import Republished
 from ..upkeep.rewrite_state import Rewritten
 from ..upkeep.traces import Traces, traces
+from ..values import dataclass
 from ..verbs.read import key_batch
 from .contract import Seen
 from .forget import Forget, ForgetReport

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from ..errors import InvalidInput
 from ..names import ENGINES
+from ..values import dataclass
 from .cadence import retries_for
 from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
 from .correcting import correct_fields, correct_tasks

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..protocol.progress import iso
 from ..protocol.records import Split
 from ..schema import records_batch, shown_cells
 from ..sources.contract import AHEAD, CONTENT, FAILED, HIDDEN, LATE, REJECT_SCHEMA, ROW
+from ..values import dataclass
 from .batch import Batch
 
 LATE_REASON = "late for operator"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from ..errors import InvalidInput
 from ..operators.keys import KeyValues, cells_of, repeated, shown
 from ..schema import checked, conform, difference, listed, normalise, one_batch
 from ..state.columns import MapColumns
+from ..values import dataclass
 
 Function = Callable[..., Any]
 Deadlines = Literal["keep", "clear", "required"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ..pipeline.job import Output, Port
 from ..protocol.records import Furthest, Split
 from ..schema import int64_array
 from ..sources.contract import ROW, Block
+from ..values import dataclass
 from . import wire
 from .batch import Batch
 from .held import SMALL_BYTES, Held

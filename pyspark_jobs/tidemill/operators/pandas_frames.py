@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..schema.ddl import type_ddl
+from ..values import dataclass
 from .pandas_structs import structs_by_position
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ..errors import InvalidInput
+from ..values import dataclass
 from .compatible import first_name
 from .named import Object, named
 from .progress import iso

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..clock import now_ms
@@ -21,6 +21,7 @@ from ..protocol.log import Log, log_of
 from ..protocol.records import Commit
 from ..protocol.refs import Refs
 from ..protocol.retained import first_kept, floor, seen_floor
+from ..values import dataclass
 from ..verbs.at import branch_name
 from ..verbs.branch import BranchInfo, branches_found
 from .data import BranchLine, LookUp, OperatorState, Report, Watermark

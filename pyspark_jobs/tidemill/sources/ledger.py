@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from ..names import is_requeued
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
+from ..values import dataclass
 from .contract import SourceFile
 
 _KEY = pa.schema([pa.field("source", pa.string()), pa.field("path", pa.string())])

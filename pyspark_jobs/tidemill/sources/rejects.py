@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from ..protocol.records import QuarantineFile
 from ..schema import empty_table, int64_array, string_array
 from ..state.versions import fetch
 from ..store import Store
+from ..values import dataclass
 from ..visible import visible
 from .contract import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InternalError
 from ..protocol.records import Split
+from ..values import dataclass
 from .contract import BLOCK_BYTES, Block, Misfit, SmallFiles
 from .file_columns import FileColumns
 from .rejects import FAILFAST, Reject, reject_error, rejects_table

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.verbs.test_migrate import Place, by_group, sums, to_group
 
 import tidemill as tm
-from tests.unit.verbs.test_migrate import Place, by_group, sums, to_group
-from tidemill.verbs import migrate as verb
+from tidemill.actions import migrate as verb
 
 pytestmark = pytest.mark.servers("start Spark")
 

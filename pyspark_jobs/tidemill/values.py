@@ -9,6 +9,7 @@ hash and errors as with `dataclasses.dataclass`, and `dataclasses.fields`, `repl
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import operator
 import reprlib
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ else:
         """Make a class a dataclass. Fields with `InitVar` are not supported."""
 
         def made(cls: type) -> type:
-            if order or slots or any(map(dataclasses.is_dataclass, cls.__bases__)):
+            if order or slots or any(one.frozen is not frozen for one in _inherited(cls, "__dataclass_params__")):
                 given = {"frozen": frozen, "eq": eq, "order": order, "slots": slots, "kw_only": kw_only}
                 return dataclasses.dataclass(**given)(cls)
             return _declared(cls, frozen, eq, kw_only)
@@ -31,9 +32,7 @@ else:
 
 def _declared(cls: Any, frozen: bool, eq: bool, kw_only: bool) -> Any:
     own = {name for name, value in vars(cls).items() if name != "__hash__" or value is not None}
-    if cls.__doc__ is None:
-        cls.__doc__ = cls.__name__  # or the standard library makes one from the signature
-    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+    _add_fields(cls, kw_only)
     known = cls.__dataclass_params__
     known.init, known.repr, known.eq, known.frozen = True, True, eq, frozen
     methods = {"__init__": _Init(cls, frozen), "__repr__": _repr}
@@ -47,6 +46,32 @@ def _declared(cls: Any, frozen: bool, eq: bool, kw_only: bool) -> Any:
         if name not in own:
             setattr(cls, name, method)
     return cls
+
+
+def _add_fields(cls: Any, kw_only: bool) -> None:
+    """Add what the standard library records of fields. It makes them from a class that has nothing else.
+
+    Given the class itself, it would compile methods if a base is frozen, and a signature if there is no docstring.
+    """
+    annotations = inspect.get_annotations(cls)
+    defaults = {name: vars(cls)[name] for name in annotations if name in vars(cls)}
+    about = {"__module__": cls.__module__, "__doc__": cls.__name__, "__annotations__": annotations}
+    alone: Any = type(cls.__name__, (), {**about, **defaults})
+    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(alone)
+    for name in defaults:
+        if name in vars(alone):
+            setattr(cls, name, vars(alone)[name])
+        else:
+            delattr(cls, name)
+    fields = {}
+    for inherited in [*reversed(_inherited(cls, "__dataclass_fields__")), alone.__dataclass_fields__]:
+        fields.update(inherited)
+    cls.__dataclass_fields__, cls.__dataclass_params__ = fields, alone.__dataclass_params__
+    setattr(cls, "__match_args__", tuple(one.name for one in dataclasses.fields(cls) if one.init and not one.kw_only))  # noqa: B010 — mypy knows it as final
+
+
+def _inherited(cls: type, name: str) -> list[Any]:
+    return [vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)]
 
 
 class _Init:
@@ -83,14 +108,19 @@ def _init(cls: Any, frozen: bool) -> Any:
         elif one.default_factory is not dataclasses.MISSING:
             scope[f"_new_{name}"], default = one.default_factory, "=_FACTORY"
             value = f"_new_{name}() if {name} is _FACTORY else {name}"
-        takes[bool(one.kw_only)].append(f"{name}{default}")
+        if one.init:
+            takes[bool(one.kw_only)].append(f"{name}{default}")
+        elif default != "=_FACTORY":
+            continue  # the class has the value, or `__post_init__` sets it
+        else:
+            value = f"_new_{name}()"
         body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     body += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     names = ["self", *takes[0], *(["*", *takes[1]] if takes[1] else [])]
     exec(f"def __init__({', '.join(names)}):\n " + "\n ".join(body or ["pass"]), scope)  # noqa: S102 — names of fields
     made = scope["__init__"]
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    made.__annotations__ = {**{one.name: one.type for one in dataclasses.fields(cls)}, "return": None}
+    made.__annotations__ = {**{one.name: one.type for one in dataclasses.fields(cls) if one.init}, "return": None}
     return made
 
 

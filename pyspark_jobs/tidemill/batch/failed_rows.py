@@ -13,7 +13,6 @@ from dataclasses import field
 from datetime import date
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
@@ -23,6 +22,7 @@ from ..pipeline.job import Output, Placed, Port
 from ..protocol.records import Split
 from ..schema import int64_array
 from ..schema.cells import shown_cells
+from ..schema.kernels import pc
 from ..sources.contract import ROW
 from ..values import dataclass
 from .batch import Batch

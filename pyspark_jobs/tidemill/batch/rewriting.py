@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native, names
 from ..errors import InvalidInput
 from ..operators.keys import KeyValues, cells_of, repeated, shown
 from ..schema import checked, conform, difference, listed, normalise, one_batch
+from ..schema.kernels import pc
 from ..state.columns import MapColumns
 from ..values import dataclass
 

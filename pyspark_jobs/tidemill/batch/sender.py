@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..operators.contract import BoundOperator, Handle
@@ -20,6 +19,7 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Port
 from ..protocol.records import Furthest, Split
 from ..schema import int64_array
+from ..schema.kernels import pc
 from ..sources.contract import ROW, Block
 from ..values import dataclass
 from . import wire

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput, StoreUnavailable
@@ -22,6 +21,7 @@ from ..reading.diff_outputs import OutputDiff
 from ..reading.diff_state import StateDiff
 from ..repo.open import on_branch
 from ..repo.opened import Context
+from ..schema.kernels import pc
 from .covered import CATCH_UP, files_left_out, own_versions
 from .inputs import RecordedFile
 from .level import level_of

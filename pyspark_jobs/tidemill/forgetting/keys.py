@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..protocol.records import Forgotten
 from ..schema import one_batch
+from ..schema.kernels import pc
 from .key_text import key_in_row, mentions
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import names
 from ..errors import CorruptState, InvalidInput
@@ -21,6 +20,7 @@ from ..protocol.refs import MAIN
 from ..publishing.publish import place_of, read_record
 from ..repo.opened import Context
 from ..schema import to_arrow
+from ..schema.kernels import pc
 from ..sinks import recorded_folder
 from ..sinks.asked import folder_of, is_called
 from ..sinks.contract import Sink

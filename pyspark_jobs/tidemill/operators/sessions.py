@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import one_batch, to_ddl
+from ..schema.kernels import pc
 from ..state.columns import MapColumns
 from ..values import dataclass
 from .contract import Clock, Defaults, Handle, Input

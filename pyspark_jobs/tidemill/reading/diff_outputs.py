@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
@@ -22,6 +21,7 @@ from ..protocol.records import Commit, OutputFile
 from ..protocol.retained import At, refuse_if_gone
 from ..protocol.spans import Span, history, without
 from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
+from ..schema.kernels import pc
 from ..sources import connections
 from .diff_state import Point
 from .read import decode_files, kept, sink_schema

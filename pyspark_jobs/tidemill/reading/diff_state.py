@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..names import variable_name
@@ -19,6 +18,7 @@ from ..protocol.records import Commit
 from ..repo.at import label
 from ..repo.opened import Context
 from ..schema import FieldChange, compare, differs, int64_scalar, one_array, shared_columns, to_ddl
+from ..schema.kernels import pc
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.compare import Compared, Side, compared

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
@@ -30,6 +29,7 @@ from ..repo.identity import warn_if_moved
 from ..repo.open import on_branch_of
 from ..repo.opened import Context
 from ..schema import compare, differs, one_array
+from ..schema.kernels import pc
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
 from .finished import finished, key_columns

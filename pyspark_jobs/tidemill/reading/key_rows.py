@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..batch.batch import Batch
 from ..batch.input import only, read_split
@@ -26,6 +25,7 @@ from ..protocol.records import Plan, Split
 from ..repo.listing import is_as_read, listed_files
 from ..repo.opened import Context
 from ..schema import int64_scalar
+from ..schema.kernels import pc
 from ..sources.contract import SourceFile
 from ..state.table import has_key_of
 

@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
@@ -18,6 +17,7 @@ from ..names import is_requeued
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
+from ..schema.kernels import call, pc
 from ..values import dataclass
 from .contract import SourceFile
 
@@ -109,8 +109,8 @@ def unlike(ledger: _native.StateMap, files: Sequence[SourceFile]) -> Sequence[So
     if not files or not len(ledger):
         return files
     found, values = ledger.get_many(_keys([(file.source, file.path) for file in files]))
-    same = pc.equal(values.column("etag"), string_array([file.etag for file in files]))
-    left = pc.indices_nonzero(pc.invert(pc.and_kleene(found, same)))
+    same = call("equal", values.column("etag"), string_array([file.etag for file in files]))
+    left = call("indices_nonzero", call("invert", call("and_kleene", found, same)))
     return [files[place] for place in left.to_pylist()]
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..protocol.differing import differing
 from ..protocol.records import HASH_END, Segment
 from ..protocol.tiling import visible
 from ..schema import differs
+from ..schema.kernels import pc
 from ..store import Store
 from ..values import dataclass
 from .cache import RunCache

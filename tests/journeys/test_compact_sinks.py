@@ -261,9 +261,9 @@ def test_what_a_stalled_publisher_copies_afterwards_is_deleted_by_the_next_run_a
 
 def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_path: Path) -> None:
     r = six(tmp_path)
-    [stalled] = publishing.works(r.context, r.commit(2))
+    [stalled] = publishing.works(r.opened, r.commit(2))
     r.maintain(compact_sinks=True)
-    assert publishing._publish(opened(tmp_path).context, stalled)
+    assert publishing._publish(opened(tmp_path).opened, stalled)
     assert [row["version"] for row in published(tmp_path)] == list(range(6))
 
 
@@ -332,7 +332,7 @@ def test_a_copy_leaves_the_files_of_the_original(tmp_path: Path) -> None:
     r = six(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
     before = files(tmp_path)
-    copy = tm.open(r.context.pipeline, root=str(tmp_path / "copy"))
+    copy = tm.open(r.opened.pipeline, root=str(tmp_path / "copy"))
     copy.adopt("a test", copy=True)
     assert copy.maintain(compact_sinks=True).compacted == []
     for name in "gh":
@@ -409,7 +409,7 @@ def test_a_group_is_given_up_once_other_commits_took_its_number_too_often(
 ) -> None:
     r = six(tmp_path)
     monkeypatch.setattr(_Joining, "commit", lambda self, reason: (_ for _ in ()).throw(tm.Fenced("another run")))
-    report = Compaction(r.context).run()
+    report = Compaction(r.opened).run()
     assert (report.compacted, report.left, report.has_plan, r.head.version) == ([], 1, False, 5)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from .. import _native
 from ..protocol.records import Forgotten
 from ..schema import one_batch
 from ..schema.kernels import pc
+from ..values import dataclass
 from .key_text import key_in_row, mentions
 
 

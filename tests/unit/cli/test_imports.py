@@ -73,7 +73,7 @@ def test_a_small_batch_imports_what_reads_its_format_and_no_more(folder: Path, f
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
-def test_a_small_batch_of_text_on_engine_local_needs_neither_numpy_nor_kernels_by_name(folder: Path, format: str) -> None:
+def test_a_small_batch_of_text_on_engine_local_needs_no_numpy(folder: Path, format: str) -> None:
     target = made(folder, format)
     assert imported(folder, "run", *target, "--engine", "local") == {"pyarrow.parquet"}
     assert imported(folder, "run", *target, "--engine", "local") <= {"pyarrow.parquet"}, "nothing waits any more"

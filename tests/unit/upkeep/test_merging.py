@@ -13,6 +13,7 @@ import tidemill as tm
 from tidemill.batch import merging as tasks_of_merges
 from tidemill.engines.local import LocalEngine
 from tidemill.protocol.records import HASH_END
+from tidemill.repo.operators import committed_state
 from tidemill.state import versions
 from tidemill.upkeep import merging
 from tidemill.upkeep.collect import collect
@@ -78,11 +79,11 @@ class Shop:
 
     @property
     def live(self) -> list:
-        context = self.open().context
-        return context.committed(context.head())["users"]["state"]
+        context = self.open().opened
+        return committed_state(context, context.head())["users"]["state"]
 
     def files_of_bases(self) -> set[str]:
-        return {e.name for e in self.repository.context.store.list("state/") if e.name.endswith("-base.parquet")}
+        return {e.name for e in self.repository.opened.store.list("state/") if e.name.endswith("-base.parquet")}
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ HERE_OR_IN_TASKS = pytest.mark.parametrize("engine", [None, lambda: LocalEngine(
 @HERE_OR_IN_TASKS
 def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> None:
     assert len(shop.live) == 5
-    report = merge(shop.repository.context, rule=ALL, engine=engine)
+    report = merge(shop.repository.opened, rule=ALL, engine=engine)
     [merged] = report.merged
     assert (merged.operator, merged.map, merged.inputs, merged.outputs) == ("users", "state", 5, 1)
     assert (merged.rows_before, merged.rows_after) == (10, 6)
@@ -113,7 +114,7 @@ def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> N
 
 
 def test_merged_segments_are_found_in_the_cache(shop: Shop, monkeypatch) -> None:
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     read: list[str] = []
     real = versions.read_run
     monkeypatch.setattr(versions, "read_run", lambda schema, data, name: read.append(name) or real(schema, data, name))
@@ -122,34 +123,34 @@ def test_merged_segments_are_found_in_the_cache(shop: Shop, monkeypatch) -> None
 
 
 def test_older_versions_read_as_before(shop: Shop) -> None:
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     shop.run([("u0", 7)])
     assert [shop.seen(version)["all"] for version in range(5)] == [1, 2, 3, 4, 5]
     assert shop.seen(5)["u0"] == 8
 
 
 def test_a_plan_writes_nothing_and_says_what_would_be_merged(shop: Shop) -> None:
-    before = {entry.name for entry in shop.repository.context.store.list()}
-    [planned] = plan_merges(shop.repository.context, ALL)
+    before = {entry.name for entry in shop.repository.opened.store.list()}
+    [planned] = plan_merges(shop.repository.opened, ALL)
     assert (planned.layers, planned.layers_after, planned.is_oldest, planned.rows) == (5, 1, True, 10)
-    assert {entry.name for entry in shop.repository.context.store.list()} == before
+    assert {entry.name for entry in shop.repository.opened.store.list()} == before
 
 
 def test_small_states_are_left_to_batches(shop: Shop) -> None:
-    assert plan_merges(shop.repository.context) == []
-    assert merge(shop.repository.context).merged == []
+    assert plan_merges(shop.repository.opened) == []
+    assert merge(shop.repository.opened).merged == []
 
 
 def test_before_the_first_batch_there_is_nothing_to_merge(tmp_path: Path) -> None:
-    assert plan_merges(Shop(tmp_path).repository.context, ALL) == []
+    assert plan_merges(Shop(tmp_path).repository.opened, ALL) == []
 
 
 def test_a_removed_key_stays_removed_below_and_above_a_base(shop: Shop) -> None:
     shop.run([("u2", -1)])
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     assert "u2" not in shop.seen()
     shop.run([("all", -1)])
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     shop.check()
     assert shop.seen(5).keys() == {"u0", "u1", "u3", "u4", "all"}
     assert len(shop.live) == 1
@@ -159,7 +160,7 @@ def test_a_state_of_which_all_keys_are_removed_has_no_segments_left(tmp_path: Pa
     shop = Shop(tmp_path)
     shop.run([("u", 1)])
     shop.run([("u", -1)])
-    [merged] = merge(shop.repository.context, rule=ALL).merged
+    [merged] = merge(shop.repository.opened, rule=ALL).merged
     assert merged.outputs == 0 and shop.live == [] and shop.seen() == {}
     shop.run([("u", 2)])
     shop.check()
@@ -169,7 +170,7 @@ def test_a_base_is_not_laid_below_a_younger_merge_that_dropped_tombstones(shop: 
     """A batch removes a key and merges everything, so its segment has no tombstone. The base still has the key."""
     from tidemill.state import layers
 
-    context = shop.repository.context
+    context = shop.repository.opened
     [planned] = plan_merges(context, ALL)
     runs = merging._merge(context, planned)
     monkeypatch.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
@@ -177,14 +178,14 @@ def test_a_base_is_not_laid_below_a_younger_merge_that_dropped_tombstones(shop: 
     assert len(shop.live) == 1 and "u2" not in shop.seen()
     monkeypatch.setattr(merging, "_is_live", lambda *_: True)  # an entry that should not have been written
     merging._Recording(context, planned, runs).record()
-    assert len(shop.open().context.refresh().bases) == 1
+    assert len(shop.open().opened.refresh().bases) == 1
     assert "u2" not in shop.seen()
     assert shop.seen(4)["u2"] == 1  # there, all inputs are live
     shop.check()
 
 
 def test_an_entry_ends_earlier_ones_that_the_head_no_longer_uses(shop: Shop) -> None:
-    context = shop.repository.context
+    context = shop.repository.opened
     for number in range(3):
         merge(context, rule=ALL)
         shop.run([("u9", number)])
@@ -194,7 +195,7 @@ def test_an_entry_ends_earlier_ones_that_the_head_no_longer_uses(shop: Shop) -> 
 
 
 def test_a_base_of_a_base_is_laid_although_no_batch_ran_between(shop: Shop) -> None:
-    context = shop.repository.context
+    context = shop.repository.opened
     shop.repository.run(engine="local")
     merge(context, rule=MergeRule(ratio=1 << 40, least_rows=0, range_rows=5))
     assert len(context.refresh().bases) == 2
@@ -206,10 +207,10 @@ def test_a_base_of_a_base_is_laid_although_no_batch_ran_between(shop: Shop) -> N
 
 def test_only_newer_layers_are_merged_while_the_oldest_is_large(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(100)])
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     shop.run([("u0", -1)])
     shop.run([("u1", 1)])
-    report = merge(shop.repository.context, rule=MergeRule(ratio=4, least_rows=0))
+    report = merge(shop.repository.opened, rule=MergeRule(ratio=4, least_rows=0))
     assert [one.inputs for one in report.merged] == [2]
     assert [(one.rows, one.sequence) for one in shop.live] == [(106, 6), (2, 8)]
     shop.check()
@@ -219,10 +220,10 @@ def test_only_newer_layers_are_merged_while_the_oldest_is_large(shop: Shop) -> N
 
 def test_tasks_merge_as_many_ranges_as_the_engine_runs_at_once_and_a_deadline_ends_the_call(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
-    ranges = len(plan_merges(shop.repository.context, RANGES))
-    report = merge(shop.repository.context, time.monotonic() - 1, rule=RANGES, engine=lambda: LocalEngine(2))
+    ranges = len(plan_merges(shop.repository.opened, RANGES))
+    report = merge(shop.repository.opened, time.monotonic() - 1, rule=RANGES, engine=lambda: LocalEngine(2))
     assert len(report.merged) == 2 and len(report.left) == ranges - 2 > 1
-    report = merge(shop.repository.context, rule=RANGES, engine=lambda: LocalEngine(2))
+    report = merge(shop.repository.opened, rule=RANGES, engine=lambda: LocalEngine(2))
     assert len(report.merged) == ranges - 2 and not report.left
     assert {int(name.rpartition("/ref-")[2][:10]) for name in shop.files_of_bases()} == set(range(1, ranges + 1))
     shop.check()
@@ -239,9 +240,9 @@ def test_files_of_tasks_are_stored_again_if_another_entry_has_their_number(shop:
                 theirs.adopt("a test", copy=True)
             return done
 
-    report = merge(shop.repository.context, rule=RANGES, engine=lambda: Overtaken(2))
+    report = merge(shop.repository.opened, rule=RANGES, engine=lambda: Overtaken(2))
     assert len(report.merged) > 3
-    bases = shop.open().context.refresh().bases
+    bases = shop.open().opened.refresh().bases
     assert [base.number for base in bases] == list(range(2, len(bases) + 2))
     assert all(f"/ref-{base.number:010d}-" in out.name for base in bases for out in base.outputs)
     assert shop.files_of_bases() == {out.name for base in bases for out in base.outputs}
@@ -254,9 +255,9 @@ def test_files_of_a_task_that_ran_twice_are_garbage(shop: Shop) -> None:
             super().execute(work)  # a speculative copy, whose result is not used
             return super().execute(work)
 
-    merge(shop.repository.context, rule=ALL, engine=lambda: Twice(1))
+    merge(shop.repository.opened, rule=ALL, engine=lambda: Twice(1))
     assert len(shop.files_of_bases()) == 2
-    assert collect(shop.repository.context).deleted == 1
+    assert collect(shop.repository.opened).deleted == 1
     assert len(shop.files_of_bases()) == 1
     shop.check()
 
@@ -264,28 +265,28 @@ def test_files_of_a_task_that_ran_twice_are_garbage(shop: Shop) -> None:
 @HERE_OR_IN_TASKS
 def test_a_large_run_is_stored_in_parts(shop: Shop, engine, monkeypatch) -> None:
     monkeypatch.setattr("tidemill.batch.merging.LARGEST_COLUMN", 12)
-    [merged] = merge(shop.repository.context, rule=ALL, engine=engine).merged
+    [merged] = merge(shop.repository.opened, rule=ALL, engine=engine).merged
     assert merged.outputs > 1
     shop.check()
 
 
 def test_key_ranges_are_merged_one_by_one_and_a_deadline_ends_the_call(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
-    ranges = len(plan_merges(shop.repository.context, RANGES))
+    ranges = len(plan_merges(shop.repository.opened, RANGES))
     assert ranges > 3
     for call in range(1, ranges + 1):
         seen: list[tuple[int, int]] = []
-        report = merge(shop.repository.context, time.monotonic() - 1, lambda *done: seen.append(done), RANGES)  # noqa: B023
+        report = merge(shop.repository.opened, time.monotonic() - 1, lambda *done: seen.append(done), RANGES)  # noqa: B023
         assert len(report.merged) == 1 and len(report.left) == ranges - call
         assert seen == [(1, ranges - call + 1)]
         shop.check()
-    assert merge(shop.repository.context, rule=RANGES).merged == []
+    assert merge(shop.repository.opened, rule=RANGES).merged == []
     shop.run([("u0", 1)], tasks=3)
     shop.check()
 
 
 def test_two_merges_at_once_leave_one_entry_and_no_files_of_the_other(shop: Shop) -> None:
-    ours, theirs = shop.open().context, shop.open().context
+    ours, theirs = shop.open().opened, shop.open().opened
     [planned] = plan_merges(ours, ALL)
     runs = merging._merge(ours, planned)
     assert len(merge(theirs, rule=ALL).merged) == 1
@@ -297,7 +298,7 @@ def test_two_merges_at_once_leave_one_entry_and_no_files_of_the_other(shop: Shop
 def test_files_are_stored_again_under_the_number_of_their_entry(shop: Shop) -> None:
     """Another entry takes the number after the files were stored, and before the entry was created."""
     ours, theirs = shop.open(), shop.open()
-    context = ours.context
+    context = ours.opened
     [planned] = plan_merges(context, ALL)
     recording = merging._Recording(context, planned, merging._merge(context, planned))
     store = recording._store
@@ -323,7 +324,7 @@ def test_an_operator_that_was_dropped_is_not_merged(shop: Shop) -> None:
     )
     repository = tm.open(p, root=str(shop.base / "root"))
     repository.init(drop=["users"])
-    assert plan_merges(repository.context, ALL) == []
+    assert plan_merges(repository.opened, ALL) == []
 
 
 def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
@@ -334,15 +335,15 @@ def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
     r = tm.open(p, root=str(shop.base / "root"))
     r.migrate(rename={"users": "people"}, reason="a test")
     before = r.state("people").sort_by("user")
-    assert len(merge(r.context, rule=ALL).merged) == 1
-    assert merge(r.context, rule=ALL).merged == []
+    assert len(merge(r.opened, rule=ALL).merged) == 1
+    assert merge(r.opened, rule=ALL).merged == []
     assert r.state("people").sort_by("user") == before
     assert r.verify(deep=True).problems == []
 
 
 def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
-    bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.context, RANGES))
+    bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.opened, RANGES))
     assert bounds[0][0] == 0 and bounds[-1][1] == HASH_END
     assert all(one[1] + 1 == other[0] for one, other in pairwise(bounds))
 
@@ -350,7 +351,7 @@ def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
 def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: Shop, monkeypatch) -> None:
     from tidemill.state import layers
 
-    context = shop.repository.context
+    context = shop.repository.opened
     [planned] = plan_merges(context, ALL)
     runs = merging._merge(context, planned)
     with monkeypatch.context() as patched:
@@ -373,7 +374,7 @@ def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: S
 
 
 def test_files_of_a_merge_that_died_are_garbage_once_another_entry_has_their_number(shop: Shop, monkeypatch) -> None:
-    context = shop.repository.context
+    context = shop.repository.opened
 
     def die(**fields: object) -> None:
         raise KeyboardInterrupt
@@ -406,7 +407,7 @@ def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: S
     where = merging if engine is None else tasks_of_merges
     merge_ = where.merged_runs
     monkeypatch.setattr(where, "merged_runs", batch_and_collect)
-    context = tm.open(shop.repository.context.pipeline, root=str(shop.base / "root"), conf=UNCACHED).context
+    context = tm.open(shop.repository.opened.pipeline, root=str(shop.base / "root"), conf=UNCACHED).opened
     assert len(merge(context, rule=ALL, engine=engine).overtaken) == 1
     shop.check()
 
@@ -414,8 +415,8 @@ def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: S
 @HERE_OR_IN_TASKS
 def test_a_damaged_input_is_an_error(shop: Shop, engine) -> None:
     name = shop.live[0].name
-    shop.repository.context.store.put(name, b"damaged")
-    context = tm.open(shop.repository.context.pipeline, root=str(shop.base / "root"), conf=UNCACHED).context
+    shop.repository.opened.store.put(name, b"damaged")
+    context = tm.open(shop.repository.opened.pipeline, root=str(shop.base / "root"), conf=UNCACHED).opened
     with pytest.raises(tm.CorruptState, match=f"read `{name}`: found checksum"):
         merge(context, rule=ALL, engine=engine)
     assert context.refresh().bases == []

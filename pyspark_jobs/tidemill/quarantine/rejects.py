@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import QuarantineFile
 from ..schema import empty_table, int64_array, string_array
+from ..schema.kernels import pq
 from ..state.versions import fetch
 from ..store import Store
 from ..values import dataclass

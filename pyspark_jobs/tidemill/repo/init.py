@@ -9,7 +9,6 @@ from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import names
 from ..clock import now_ms
@@ -23,6 +22,7 @@ from ..protocol.named import named
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import Refs, begin
 from ..protocol.refs_log import position
+from ..schema.kernels import pq
 from ..sources.asked import folder_of
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored, seed_runs, store_seeds

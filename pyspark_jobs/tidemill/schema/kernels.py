@@ -1,7 +1,8 @@
-"""Arrow's compute functions, without the cost of `import pyarrow.compute` before the first of them is needed.
+"""Parts of pyarrow that take longer to import than a small batch takes to run: its kernels and its Parquet module.
 
-That import makes a documented Python function for each of some hundred kernels, which takes longer than a small batch.
-`pc` is that module, imported when a function of it is first used. INVARIANT: what every batch computes uses `call`.
+`import pyarrow.compute` makes a documented Python function for each of some hundred kernels, `import pyarrow.parquet`
+loads all file systems. `pc` and `pq` are these modules, imported when an attribute is first read. INVARIANT: what every
+batch computes uses `call`, which needs no `pc`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
+    import pyarrow.parquet as pq
 else:
 
-    class _Compute:
-        """`pyarrow.compute`, imported when an attribute is first read."""
+    class _Later:
+        """A module, imported when an attribute is first read."""
+
+        def __init__(self, name):
+            self._name = name
 
         def __getattr__(self, name):
-            import pyarrow.compute
-
-            value = getattr(pyarrow.compute, name)
+            # As a statement does it: `python -X importtime`, which tests read, does not show what `importlib` imports.
+            value = getattr(__import__(self._name, fromlist=[name]), name)
             setattr(self, name, value)
             return value
 
-    pc = _Compute()
+    pc, pq = _Later("pyarrow.compute"), _Later("pyarrow.parquet")
 
 
 def call(name: str, *values: Any) -> Any:
@@ -32,4 +36,4 @@ def call(name: str, *values: Any) -> Any:
     return call_function(name, list(values))
 
 
-__all__ = ["call", "pc"]
+__all__ = ["call", "pc", "pq"]

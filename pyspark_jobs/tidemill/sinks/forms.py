@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState
 from ..names import ADDED
 from ..schema import conform, empty_table
+from ..schema.kernels import pq
 from ..state.versions import fetch
 from ..values import dataclass
 from . import json_text

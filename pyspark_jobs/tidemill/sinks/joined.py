@@ -10,12 +10,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID
 from ..schema import int64_array, to_ddl
-from ..schema.kernels import pc
+from ..schema.kernels import pc, pq
 from ..values import dataclass
 from .dictionaries import columns_with_dictionary
 

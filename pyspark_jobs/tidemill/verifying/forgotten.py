@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import names
 from ..errors import TidemillError
@@ -28,6 +27,7 @@ from ..protocol.retained import floor
 from ..repo.opened import Opened
 from ..repo.operators import declared_operators
 from ..schema import to_arrow
+from ..schema.kernels import pq
 from ..sinks.asked import folder_of
 from ..sinks.forms import unstaged
 from ..state.columns import MapColumns

@@ -1,9 +1,9 @@
 """`dataclass`, as in the standard library, for classes that every process declares and few of them use.
 
 The standard library compiles up to six functions for each class when it is declared: more than a millisecond, for some
-hundred classes, before a small run begins. Here a class gets its fields at once, its `__init__` when it is first
-called, and methods that are shared by all classes. INVARIANT: a class has the same fields, signature, `repr`, equality,
-hash and errors as with `dataclasses.dataclass`, and `dataclasses.fields`, `replace` and `asdict` accept it.
+hundred classes, before a small run begins. Here a class gets its fields and methods when one of them is first looked
+up, and only its `__init__` is compiled. INVARIANT: a class has the same fields, signature, `repr`, equality, hash and
+errors as with `dataclasses.dataclass`, and `dataclasses.fields`, `replace` and `asdict` accept it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import operator
 import reprlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,20 +33,52 @@ else:
 
 def _declared(cls: Any, frozen: bool, eq: bool, kw_only: bool) -> Any:
     own = {name for name, value in vars(cls).items() if name != "__hash__" or value is not None}
-    _add_fields(cls, kw_only)
-    known = cls.__dataclass_params__
-    known.init, known.repr, known.eq, known.frozen = True, True, eq, frozen
-    methods = {"__init__": _Init(cls, frozen), "__repr__": _repr}
+
+    def make() -> None:
+        # Two threads may both do it; what they make is equal.
+        _add_fields(cls, kw_only)
+        known = cls.__dataclass_params__
+        known.init, known.repr, known.eq, known.frozen = True, True, eq, frozen
+        for name, method in _methods(cls, frozen, eq).items():
+            if name not in own:
+                setattr(cls, name, method)
+
+    for name in (*_RECORDED, "__init__", *(_COMPARED if eq else ()), *(_REFUSED if frozen else ())):
+        if name not in own:
+            setattr(cls, name, _Unmade(cls, name, make))
+    if "__repr__" not in own:
+        cls.__repr__ = _repr
+    if eq and not frozen and "__hash__" not in own:
+        cls.__hash__ = None
+    if any(isinstance(value, dataclasses.Field) for value in vars(cls).values()):
+        make()  # such an attribute becomes the default, or goes
+    return cls
+
+
+_RECORDED = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
+_COMPARED, _REFUSED = ("__eq__", "__hash__"), ("__setattr__", "__delattr__")
+
+
+class _Unmade:
+    """An attribute of a class until one of them is first looked up. Then all of them are made."""
+
+    def __init__(self, cls: Any, name: str, make: Callable[[], None]) -> None:
+        self.cls, self.name, self.make = cls, name, make
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        self.make()
+        found = vars(self.cls)[self.name]
+        return found.__get__(instance, owner) if hasattr(found, "__get__") else found
+
+
+def _methods(cls: Any, frozen: bool, eq: bool) -> dict[str, Any]:
+    methods: dict[str, Any] = {"__init__": _Init(cls, frozen)}
     if eq:
-        methods["__eq__"], methods["__hash__"] = _comparisons(cls)
-    if eq and not frozen:
-        methods["__hash__"] = None
+        methods["__eq__"], hashed = _comparisons(cls)
+        methods["__hash__"] = hashed if frozen else None
     if frozen:
         methods["__setattr__"], methods["__delattr__"] = _refusals(cls)
-    for name, method in methods.items():
-        if name not in own:
-            setattr(cls, name, method)
-    return cls
+    return methods
 
 
 def _add_fields(cls: Any, kw_only: bool) -> None:
@@ -71,7 +104,7 @@ def _add_fields(cls: Any, kw_only: bool) -> None:
 
 
 def _inherited(cls: type, name: str) -> list[Any]:
-    return [vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)]
+    return [getattr(base, name) for base in cls.__mro__[1:] if name in vars(base)]
 
 
 class _Init:

@@ -159,6 +159,39 @@ def test_a_value_is_pickled_before_its_class_was_used():
     assert pickle.loads(pickle.dumps(Sent(3))) == Sent(3)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda one, other: one == other,
+        lambda one, other: hash(one) == hash(other),
+        lambda one, other: repr(one) == repr(other) and repr(one).endswith("Fresh(a=1, b=None)"),
+        lambda one, other: dataclasses.replace(one, a=1) == other,
+        lambda one, other: dataclasses.is_dataclass(one),
+        lambda one, other: one.__match_args__ == ("a", "b"),
+    ],
+)
+def test_instances_that_no_init_made_work_at_once(use):
+    @values.dataclass(frozen=True)
+    class Fresh:
+        a: int
+        b: str | None = None
+
+    one, other = object.__new__(Fresh), object.__new__(Fresh)
+    for each in (one, other):
+        vars(each).update(a=1, b=None)
+    assert use(one, other)
+
+
+def test_an_instance_that_no_init_made_is_frozen_at_once():
+    @values.dataclass(frozen=True)
+    class Fresh:
+        a: int = 1
+
+    one = object.__new__(Fresh)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.a = 2
+
+
 def test_a_value_that_contains_itself_is_shown():
     one = declared(Plain, values.dataclass, {})(1)
     one.c.append(one)

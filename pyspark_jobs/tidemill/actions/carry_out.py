@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CorruptState, Fenced, InvalidInput
@@ -23,6 +22,7 @@ from ..repo.identity import check_root
 from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
 from ..store.probe import probe
+from ..values import dataclass
 from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
 
 Expect = ActionPlan | Commit | str

@@ -9,8 +9,9 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ..values import dataclass
 
 if TYPE_CHECKING:
     from ..protocol.entries import Entry

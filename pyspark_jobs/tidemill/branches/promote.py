@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from ..errors import Fenced, InvalidInput
@@ -38,6 +38,7 @@ from ..repo.versions import Needed, branch_name, hold
 from ..run.drain import Limits, OnProgress
 from ..run.engine import Choice
 from ..store.probe import probe
+from ..values import dataclass
 from ..verifying.objects import check_stored
 from .covered import check_covered, files_left_out, own_versions
 from .inputs import RecordedFile

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import click
 
 from ..actions.contract import Action, Option, options_of
 from ..actions.registry import ACTIONS
+from ..values import dataclass
 from .correct import (
     Consent,
     consent_options,

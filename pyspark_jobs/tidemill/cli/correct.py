@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
 from ..counts import versions_of
+from ..values import dataclass
 from ..visible import visible_lines
 from .exits import Exit
 from .output import Output

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
@@ -31,6 +31,7 @@ from ..spelling import unknown
 from ..store.full import is_full
 from ..store.probe import probe
 from ..units import duration_ms, size_bytes
+from ..values import dataclass
 from .collect import Collected, OnDeleted, collect, delete_garbage, look
 from .compact_choice import TARGET_BYTES
 from .compacting import Compacted, Compaction, CompactReport

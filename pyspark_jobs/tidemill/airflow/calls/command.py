@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
+from ...values import dataclass
 from .checks import is_absent
 
 Event = Mapping[str, Any]

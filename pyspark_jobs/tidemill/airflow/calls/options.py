@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from ...errors import InvalidInput
 from ...names import ENGINES, check_name
 from ...spelling import unknown
 from ...submit import SparkJob
+from ...values import dataclass
 from .checks import check_engine, check_limit, check_mapping, check_pipeline, check_storage_options, seconds_of
 
 DEFAULT_MAINTAIN = "23 3 * * *"

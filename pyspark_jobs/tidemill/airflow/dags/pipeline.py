@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from airflow.sdk.definitions._internal.contextmanager import DagContext
 
 from ...errors import InvalidInput
 from ...names import ENGINES
+from ...values import dataclass
 from ..calls.checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
 from ..calls.options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch, as_arguments
 from ..tasks.corrections import TidemillVerifyOperator

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ...values import dataclass
 
 if TYPE_CHECKING:
     from ...sources.contract import SourceFile

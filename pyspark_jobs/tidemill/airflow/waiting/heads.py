@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ...values import dataclass
 from ..calls.checks import check_root, check_storage_options, is_absent
 from ..calls.command import Event
 

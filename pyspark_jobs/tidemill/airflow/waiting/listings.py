@@ -12,9 +12,10 @@ import asyncio
 import heapq
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...values import dataclass
 from .heads import list_folder
 
 if TYPE_CHECKING:

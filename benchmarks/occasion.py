@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 
 from events import machine, show
-from tidemill.airflow.command import Command
-from tidemill.airflow.process import Child
+from tidemill.airflow.calls.command import Command
+from tidemill.airflow.calls.process import Child
 
 ROWS, KEYS = 50_000, 100_000
 PIPELINE = """

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import later
+from tests.airflow import home as airflow_home
 from tests.servers.minio import MinioServer
 from tests.servers.s3 import S3Server
 
@@ -27,14 +28,19 @@ settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let this process store the bytecode of tests and of the package, also where PYTHONDONTWRITEBYTECODE is set.
+    """Set where Airflow lives, and let this process store bytecode, also where PYTHONDONTWRITEBYTECODE is set.
 
     Tests start hundreds of processes, which would compile the package again each. The bytecode of what tests write
     themselves is not stored, because they may write a file again within a second.
     """
+    airflow_home.begin()
     sys.dont_write_bytecode = False
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "pyspark_jobs", quiet=2)
+
+
+def pytest_unconfigure() -> None:
+    airflow_home.end()
 
 
 def pytest_collection_finish() -> None:

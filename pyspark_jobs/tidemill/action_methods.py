@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .actions.untag import UntagPlan
     from .protocol.records import Commit
     from .protocol.refs import Refs
-    from .verbs.tags import Tagged
+    from .repo.tags import Tagged
 
 
 class ActionMethods(Reader):

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .driver.context import Context
 from .protocol.records import Commit
+from .reading import read as reading
+from .repo.opened import Context
+from .repo.recorded import as_recorded, recorded_context
 from .units import time_ms
-from .verbs import read as reading
-from .verbs.recorded import as_recorded, recorded_context
 
 if TYPE_CHECKING:
+    from .branches.branch import BranchInfo
+    from .reading.diff import DiffReport
+    from .reading.diff_outputs import OutputDiff
+    from .reading.diff_state import StateDiff
+    from .reading.history import KeyVersion
+    from .reading.status import Status
+    from .repo.tags import Tagged
     from .report.data import Report
-    from .verbs.branch import BranchInfo
-    from .verbs.diff import DiffReport
-    from .verbs.diff_outputs import OutputDiff
-    from .verbs.diff_state import StateDiff
-    from .verbs.history import KeyVersion
-    from .verbs.status import Status
-    from .verbs.tags import Tagged
 
 
 class Reader:
@@ -50,7 +50,7 @@ class Reader:
         A source or sink that cannot be reached is reported as `problem`. The call lists the sources and writes nothing.
         After `tm.read`, no source is listed, and `problem` says so.
         """
-        from .verbs.status import status
+        from .reading.status import status
 
         return status(self.context)
 
@@ -65,7 +65,7 @@ class Reader:
         `since` is a number or a tag. Commits that a rewind undid are among them. `InvalidInput` for a version that is
         not kept.
         """
-        from .verbs.log import commits
+        from .reading.log import commits
 
         return commits(self.context, since)
 
@@ -75,7 +75,7 @@ class Reader:
         Each has its `kind`, and a correction its `reason`. `replaced` of the newest has the ranges of versions that
         rewinds undid.
         """
-        from .verbs.log import log
+        from .reading.log import log
 
         return log(self.context, limit)
 
@@ -84,7 +84,7 @@ class Reader:
 
         `InvalidInput` for any other number names the versions that exist. The record of a version outlives its state.
         """
-        from .verbs.at import opened_at
+        from .repo.at import opened_at
 
         context = self.context
         context.initialised()
@@ -158,7 +158,7 @@ class Reader:
         what is known of it in columns that begin with `_`, and the columns of its source, which are null if the row is
         unreadable. These columns are in the pipeline's code, so after `tm.read` it is `InvalidInput`.
         """
-        from .verbs.quarantine import shown
+        from .returning.export import shown
 
         return shown(self.context, version, limit, source, export)
 
@@ -218,7 +218,7 @@ class Reader:
         [{'word': 'again', 'before': None, 'after': {'n': 1}},
          {'word': 'hello', 'before': {'n': 1}, 'after': {'n': 2}}]
         """
-        from .verbs.diff import DiffRequest, diff
+        from .reading.diff import DiffRequest, diff
 
         return diff(self.context, a, b, DiffRequest(operator, sink, limit, tolerance, variable, partial, ids))
 
@@ -244,7 +244,7 @@ class Reader:
         `InvalidInput` for an unknown operator or version, or with `each` if the first version is not in the effective
         history of the second one.
         """
-        from .verbs.diff import Range, changes
+        from .reading.diff import Range, changes
 
         asked = Range(operator, from_version, to_version, each, keys, variable, partial)
         return changes(self.context, asked)
@@ -280,7 +280,7 @@ class Reader:
         >>> [(one.version, one.value, one.files, one.rows) for one in r.history("count", "hello")]
         [(0, {'n': 1}, ['0.csv'], [{'word': 'hello'}]), (2, {'n': 2}, ['2.csv'], [{'word': 'hello'}])]
         """
-        from .verbs.history import history
+        from .reading.history import history
 
         return history(self.context, operator, key, variable, partial)
 
@@ -299,7 +299,7 @@ class Reader:
           operator `count`: aggregate by word
             sink `count`: kept in the repository
         """
-        from .verbs.explain import explain
+        from .reading.explain import explain
 
         for line in explain(self.context, operator, None if key is ... else key, key is not ...):
             print(line)  # noqa: T201
@@ -309,13 +309,13 @@ class Reader:
 
         Dropped ones are not among them.
         """
-        from .verbs.branch import branches
+        from .branches.branch import branches
 
         return branches(self.context)
 
     def tags(self) -> list[Tagged]:
         """Return all tags, sorted by name."""
-        from .verbs.tags import tags
+        from .repo.tags import tags
 
         return tags(self.context)
 

@@ -17,20 +17,20 @@ from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .protocol.records import Commit
 from .protocol.refs import Refs
-from .verbs.init import init
-from .verbs.open import open_context
+from .repo.init import init
+from .repo.open import open_context
 
 if TYPE_CHECKING:
+    from .actions.migration import Functions
     from .batch.rewriting import Function
-    from .driver.drain import Drained, Limits, OnProgress
-    from .driver.migration import Functions
-    from .upkeep.objects import OnChecked
-    from .upkeep.report import VerifyReport
-    from .verbs.branch import BranchInfo
-    from .verbs.check import CheckReport
-    from .verbs.maintain import MaintainReport
-    from .verbs.maintain import OnProgress as OnUpkeep
-    from .verbs.replay import ReplayReport
+    from .branches.branch import BranchInfo
+    from .branches.check import CheckReport
+    from .branches.replay import ReplayReport
+    from .run.drain import Drained, Limits, OnProgress
+    from .upkeep.maintain import MaintainReport
+    from .upkeep.maintain import OnProgress as OnUpkeep
+    from .verifying.findings import VerifyReport
+    from .verifying.objects import OnChecked
 
 
 class Repository(ActionMethods):
@@ -107,8 +107,8 @@ class Repository(ActionMethods):
         >>> [(batch.version, batch.numInputRows) for batch in r.run(engine="local")]
         [(0, 3)]
         """
-        from .driver.drain import Limits
-        from .driver.sink_checks import Accepted
+        from .publishing.owners import Accepted
+        from .run.drain import Limits
 
         accepted = Accepted(adopt_sink, replace_sink, accept_output_change)
         limits = Limits(max_batches, time_budget, batch_time, tasks, accepted)
@@ -119,7 +119,7 @@ class Repository(ActionMethods):
 
         The result also names versions that were only published, and versions that another run committed.
         """
-        from .verbs.run import run
+        from .run.verbs import run
 
         return run(self.context, spark, engine, limits, on_progress)
 
@@ -135,8 +135,8 @@ class Repository(ActionMethods):
         A batch that was planned but not committed runs first. `batch_time` defaults to the current time, but a sweep
         never passes the arrival of a waiting file. The other arguments are those of `run`.
         """
-        from .driver.drain import Limits
-        from .verbs.run import sweep
+        from .run.drain import Limits
+        from .run.verbs import sweep
 
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
 
@@ -148,7 +148,7 @@ class Repository(ActionMethods):
         fill a sink's new folder. `sink`: only this sink. A function of `foreachBatch` is called again only if it is
         named. The call commits nothing, and may be repeated after an error.
         """
-        from .verbs.publish import publish
+        from .publishing.republish import publish
 
         return publish(self.context, since, sink)
 
@@ -192,9 +192,9 @@ class Repository(ActionMethods):
         tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
         hint: run init again, which records the operators of this code
         """
-        from .driver.migration import Wanted
+        from .actions.migrate import migrate
+        from .actions.migration import Wanted
         from .engines import engine_for
-        from .verbs.migrate import migrate
 
         wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
         conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
@@ -219,7 +219,7 @@ class Repository(ActionMethods):
         >>> tm.open(p, root="memory://docs-check").check().status
         'needs init'
         """
-        from .verbs.check import check, check_against
+        from .branches.check import check, check_against
 
         return check(self.context) if against is None else check_against(self.context, against, tolerance)
 
@@ -247,7 +247,7 @@ class Repository(ActionMethods):
         >>> tm.open(p, root="memory://docs-branch", branch="fix")
         Repository('memory://docs-branch/tries', branch='fix-1')
         """
-        from .verbs.branch import branch
+        from .branches.branch import branch
 
         return branch(self.context, name, at, publish_to, reason)
 
@@ -256,7 +256,7 @@ class Repository(ActionMethods):
 
         `InvalidInput` for an unknown branch, for `main`, or while a tag or another branch needs its versions.
         """
-        from .verbs.branch import drop_branch
+        from .branches.branch import drop_branch
 
         return drop_branch(self.context, name, reason)
 
@@ -293,9 +293,9 @@ class Repository(ActionMethods):
         where an earlier one stopped. `InvalidInput` before anything is written if the branch does not fit, or a version
         cannot be repeated, such as a `migrate`.
         """
-        from .driver.choice import Choice
-        from .driver.drain import Limits
-        from .verbs.replay import ReplayRequest, replay
+        from .branches.replay import ReplayRequest, replay
+        from .run.choice import Choice
+        from .run.drain import Limits
 
         limits = Limits(max_batches, time_budget, None, tasks)
         choice = Choice(self.context, spark, engine, limits.tasks)
@@ -326,11 +326,11 @@ class Repository(ActionMethods):
         if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published. `Fenced`
         if another run commits first. Then nothing has changed.
         """
-        from .driver.choice import Choice
-        from .driver.drain import Limits
-        from .driver.sink_checks import Accepted
-        from .verbs.promote import catch_up as replay_rest
-        from .verbs.promote import promote, when_level
+        from .branches.promote import catch_up as replay_rest
+        from .branches.promote import promote, when_level
+        from .publishing.owners import Accepted
+        from .run.choice import Choice
+        from .run.drain import Limits
 
         limits, accepted = Limits(), Accepted(output_change=accept_output_change, drop=tuple(drop))
         if not catch_up:
@@ -383,7 +383,7 @@ class Repository(ActionMethods):
         `InvalidInput` for an unknown operator, or a rule that keeps nothing.
         """
         from .engines import engine_for
-        from .verbs.maintain import Maintenance, maintain, planned
+        from .upkeep.maintain import Maintenance, maintain, planned
 
         conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
         on_local = engine == "local" and spark is None
@@ -407,7 +407,7 @@ class Repository(ActionMethods):
         to do. `on_checked`: called with the number of checked objects and of all. The call writes nothing, and may run
         beside anything else. `InvalidInput` if there is no repository.
         """
-        from .verbs.verify import verify
+        from .verifying.verify import verify
 
         return verify(self.context, deep, on_checked, forgotten)
 

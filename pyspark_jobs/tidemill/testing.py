@@ -16,23 +16,23 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from .driver.drain import Limits
-from .driver.sink_checks import Accepted
 from .errors import InvalidInput
 from .names import ADDED, variable_name
 from .operators.contract import BoundOperator
 from .pipeline.job import Output
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
+from .publishing.owners import Accepted
+from .repo.open import open_context
 from .repository import Repository
 from .rows import row_type
+from .run.drain import Limits
+from .run.verbs import sweep
 from .sinks.asked import is_called, moved
 from .sources.rows import Rows
 from .spelling import unknown
 from .state.columns import MapColumns
 from .units import MOST_DURATION_MS
-from .verbs.open import open_context
-from .verbs.run import sweep
 
 OUTPUT_COLUMNS = ADDED
 ACCEPTED = Accepted(adopt_sink=True)

@@ -23,7 +23,7 @@ from tests.servers import spark_cluster
 from tests.servers.s3 import S3Server
 from tests.servers.spark_cluster import SparkCluster, Worker
 from tests.servers.spark_connect import SparkConnectServer
-from tidemill.verbs.results import read_result
+from tidemill.reading.results import read_result
 
 pytestmark = pytest.mark.servers("run jobs on a Spark cluster", seconds=180)
 

@@ -23,7 +23,7 @@ from tests.crash import worlds
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
 from tests.exhaustive import EXHAUSTIVE
-from tidemill.driver import correct
+from tidemill.publishing import correct
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 from tidemill.upkeep.merge_choice import MergeRule

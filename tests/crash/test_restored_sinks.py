@@ -17,7 +17,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, files, opened, published, run
 from tidemill import clock
-from tidemill.driver import lost_versions
+from tidemill.publishing import lost_versions
 
 pytestmark = pytest.mark.slow("interrupt a run at every step")
 
@@ -139,7 +139,7 @@ def test_versions_that_another_run_commits_meanwhile_are_not_taken_for_lost(
         assert run(opened(tmp_path)) == [1]
         refuse(*given)
 
-    monkeypatch.setattr("tidemill.driver.drain.check_history", meanwhile)
+    monkeypatch.setattr("tidemill.run.drain.check_history", meanwhile)
     assert run(slow) == []
     assert [row["k"] for row in published(tmp_path)] == ["a", "b"]
 

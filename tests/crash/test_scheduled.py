@@ -29,10 +29,10 @@ from tests.crash import ledger_model, worlds
 from tests.crash.ledger_model import Happened, Version
 from tests.crash.scheduled import Schedule, ScheduledStore, determined
 from tests.crash.worlds import FILES, World
+from tidemill.repo.open import on_branch
 from tidemill.store import Store, open_store
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
-from tidemill.verbs.open import on_branch
 
 SEEDS = int(os.environ.get("TIDEMILL_SCHEDULES", "0"))
 FIRST_SEED = int(os.environ.get("TIDEMILL_SEED", "0"))
@@ -176,7 +176,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> list[Prepared]:
 @pytest.fixture(autouse=True)
 def everything_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge however few rows there are."""
-    monkeypatch.setattr("tidemill.verbs.maintain.merge", functools.partial(merge, rule=MergeRule(1 << 40, 0)))
+    monkeypatch.setattr("tidemill.upkeep.maintain.merge", functools.partial(merge, rule=MergeRule(1 << 40, 0)))
 
 
 def play(prepared: list[Prepared], pair: str, seed: int) -> tuple[list[str], dict[str, Any], str]:

@@ -26,9 +26,9 @@ from tests.crash import worlds
 from tests.crash.scheduled import Schedule, ScheduledStore, determined
 from tests.crash.test_scheduled import REFUSALS, Prepared, Users
 from tests.crash.test_scheduled import published as seen_by_readers
-from tidemill.driver.steps import Steps
+from tidemill.repo.open import on_branch
+from tidemill.repo.steps import Steps
 from tidemill.store import open_store
-from tidemill.verbs.open import on_branch
 
 pytestmark = pytest.mark.slow("interrupt a run at every step")
 

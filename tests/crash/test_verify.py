@@ -15,7 +15,7 @@ from tests.crash.damage import Damage
 from tests.crash.test_damage import snapshots
 from tests.crash.worlds import Snapshot, World
 from tidemill.names import number_of_file
-from tidemill.upkeep.report import Problem
+from tidemill.verifying.findings import Problem
 
 pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=110)
 

@@ -33,7 +33,7 @@ from tidemill.protocol.records import (
     Segment,
     Split,
 )
-from tidemill.sources.contract import REJECT_SCHEMA
+from tidemill.quarantine.rows import REJECT_SCHEMA
 from tidemill.sources.ledger import LEDGER_SCHEMA
 from tidemill.state.columns import SYSTEM_COLUMNS
 

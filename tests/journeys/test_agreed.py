@@ -145,7 +145,7 @@ def test_what_is_refused_publishes_nothing_of_earlier_runs(tmp_path: Path, monke
     stale = r.rewind(0, "why", dry_run=True)
     arrive(tmp_path, "c")
     with monkeypatch.context() as patch:
-        patch.setattr("tidemill.driver.drain.publish_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("tidemill.run.drain.publish_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(opened(tmp_path))
     assert len(published(tmp_path)) == 2
@@ -300,7 +300,7 @@ def test_an_action_that_has_to_publish_first_looks_again(tmp_path: Path, monkeyp
     run(r)
     arrive(tmp_path, "c")
     with monkeypatch.context() as patch:
-        patch.setattr("tidemill.driver.drain.publish_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("tidemill.run.drain.publish_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(opened(tmp_path))
     looks, original = [], ACTIONS["rewind"].look

@@ -118,7 +118,7 @@ def test_a_planned_file_that_vanished_is_named_and_nothing_is_committed(folder, 
     grouped.agg(n=tm.count())
     r = tm.open(p, root=str(tmp_path / "root"))
     r.init()
-    from tidemill.driver import drain
+    from tidemill.run import drain
 
     original = drain.execute
 

@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.bad_input import counting, refused
 from tidemill.cli.main import main
-from tidemill.verbs import init
+from tidemill.repo import init
 
 
 def counting_as(folder, tmp_path, *names):

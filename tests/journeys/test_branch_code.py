@@ -281,7 +281,7 @@ def test_operators_of_a_promotion_are_recorded_also_if_a_correction_came_first(
     more.replay(0, into="more", engine="local")
     before = more.head.version
     more.promote("more")
-    monkeypatch.setattr("tidemill.driver.promoted.record_operators", lambda *_: None)  # the process dies before it
+    monkeypatch.setattr("tidemill.repo.promoted.record_operators", lambda *_: None)  # the process dies before it
     more.rewind(before, "undo")
     place.arrive("6", "7")
     place.open().skip("6.csv", "a test")

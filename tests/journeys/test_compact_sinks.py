@@ -18,7 +18,7 @@ from tests.journeys.shop import arrive, files, opened, published, run
 from tests.journeys.test_rewind import PIPELINE, command, totals
 from tests.servers.s3 import S3Server
 from tidemill.cli.maintain import _summary
-from tidemill.driver import publish as publishing
+from tidemill.publishing import publish as publishing
 from tidemill.sinks import folder as sink_folder
 from tidemill.store import open_store
 from tidemill.upkeep.compacting import Compaction, _Joining
@@ -351,7 +351,7 @@ def test_a_planned_batch_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.Mo
     r = six(tmp_path)
     arrive(tmp_path, "later")
     with monkeypatch.context() as patch:
-        patch.setattr("tidemill.driver.drain.execute", lambda *_: (_ for _ in ()).throw(tm.StoreUnavailable("died")))
+        patch.setattr("tidemill.run.drain.execute", lambda *_: (_ for _ in ()).throw(tm.StoreUnavailable("died")))
         with pytest.raises(tm.StoreUnavailable):
             run(r)
     report = r.maintain(compact_sinks=True)

@@ -16,9 +16,9 @@ import tidemill as tm
 from tests.journeys.shop import arrive, opened, run
 from tidemill.cli.main import main
 from tidemill.protocol.differing import differing
-from tidemill.verbs.diff import DiffReport
-from tidemill.verbs.diff_outputs import OutputDiff, bag_difference
-from tidemill.verbs.diff_state import StateDiff
+from tidemill.reading.diff import DiffReport
+from tidemill.reading.diff_outputs import OutputDiff, bag_difference
+from tidemill.reading.diff_state import StateDiff
 
 PIPELINE = """
 import pathlib

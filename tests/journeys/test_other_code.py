@@ -15,8 +15,8 @@ from tests.journeys.place import Place
 from tests.journeys.shop import run
 from tests.journeys.test_replay_operators import Code, Shop
 from tidemill.cli.main import main
-from tidemill.driver.code import OtherCode
 from tidemill.pipeline.definition import definitions
+from tidemill.repo.code import OtherCode
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -138,7 +138,7 @@ def test_digests_are_taken_before_the_first_batch_and_only_if_something_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    monkeypatch.setattr("tidemill.verbs.open.definitions", lambda job: taken.append(1) or definitions(job))
+    monkeypatch.setattr("tidemill.repo.open.definitions", lambda job: taken.append(1) or definitions(job))
 
     class Counting:
         def __init__(self) -> None:

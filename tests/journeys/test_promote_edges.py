@@ -10,8 +10,8 @@ import pytest
 import tidemill as tm
 from tests.journeys.place import Place, rows, sums
 from tests.journeys.shop import run
+from tidemill.branches import promote as verb
 from tidemill.cli.main import main
-from tidemill.verbs import promote as verb
 
 
 @pytest.mark.parametrize("to_version", [-1, 0, 1])

@@ -12,9 +12,9 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
-from tidemill.driver import drain
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import AddedOutput, VersionOf
+from tidemill.run import drain
 from tidemill.sinks import folder as sink_folder
 
 # published once

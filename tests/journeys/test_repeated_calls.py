@@ -70,7 +70,7 @@ def test_promotion_that_was_rewound_is_made_again(call: Any) -> None:
 def test_promotion_beside_a_pipeline_that_commits_catches_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemill.verbs import promote as verb
+    from tidemill.branches import promote as verb
 
     place = Place(tmp_path)
     place.arrive("1", "2", "3", "4")
@@ -93,7 +93,7 @@ def test_promotion_beside_a_pipeline_that_commits_catches_up_again(
 
 
 def test_promotion_that_never_catches_up_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidemill.verbs import promote as verb
+    from tidemill.branches import promote as verb
 
     place = Place(tmp_path)
     place.arrive("1", "2")

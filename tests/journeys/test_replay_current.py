@@ -12,8 +12,8 @@ import tidemill as tm
 from tests.crash.worlds import dying
 from tests.journeys.place import Place, sums
 from tests.journeys.shop import run
+from tidemill.branches.inputs import RecordedFile
 from tidemill.cli.main import main
-from tidemill.driver.inputs import RecordedFile
 
 GONE, CHANGED = RecordedFile("source", "3.csv", 1), RecordedFile("source", "2.csv", 0)
 NAMES = {"left_out": [{"source": "source", "path": "3.csv", "version": 1}]}

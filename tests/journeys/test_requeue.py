@@ -142,7 +142,7 @@ def corrected(path: Path, ending: str) -> Path:
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
 def test_corrected_rows_give_the_state_of_a_later_file(ending: str, tasks: int, tmp_path: Path) -> None:
-    from tidemill.verbs.quarantine import write
+    from tidemill.returning.export import write
 
     shop = begin(tmp_path / "shop", tasks)
     r = shop.open()

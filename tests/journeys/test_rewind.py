@@ -14,7 +14,7 @@ import tidemill as tm
 from tests.journeys.shop import arrive, files, opened, published, run
 from tidemill.actions.rewind import RewindPlan
 from tidemill.cli.main import main
-from tidemill.driver.correct import correct
+from tidemill.publishing.correct import correct
 
 BAD = "x,not a number\n"
 
@@ -157,7 +157,7 @@ def test_files_that_a_stalled_process_copies_after_the_withdrawal_are_withdrawn_
 
 
 def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_path: Path) -> None:
-    from tidemill.driver import publish as publishing
+    from tidemill.publishing import publish as publishing
 
     r = three(tmp_path)
     stalled = [work for work in publishing.works(r.context, r.commit(2)) if work.files]

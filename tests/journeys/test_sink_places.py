@@ -14,11 +14,11 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
-from tidemill.driver import drain
-from tidemill.driver.publish import publish
-from tidemill.driver.sink_checks import Accepted
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import Commit, VersionOf, digest
+from tidemill.publishing.owners import Accepted
+from tidemill.publishing.publish import publish
+from tidemill.run import drain
 
 # places
 

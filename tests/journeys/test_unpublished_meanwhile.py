@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, published, run
 from tidemill.actions import removing
-from tidemill.driver import publish as publishing
+from tidemill.publishing import publish as publishing
 
 UNCACHED = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0}
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.verbs.diff_outputs import OutputDiff
-from tidemill.verbs.diff_state import StateDiff
+from tidemill.reading.diff_outputs import OutputDiff
+from tidemill.reading.diff_state import StateDiff
 
 pytestmark = pytest.mark.slow("long random runs")
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
-from tidemill.driver.plan import is_due
+from tidemill.run.plan import is_due
 from tidemill.testing import Tester
 
 SECOND = 1000

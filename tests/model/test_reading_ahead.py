@@ -18,9 +18,9 @@ import tidemill as tm
 from tests.model.test_small_files import done, late_rows, make_files, sums
 from tidemill import engines
 from tidemill.batch import input
-from tidemill.driver import upcoming
-from tidemill.driver.drain import Drain
 from tidemill.protocol.records import Split
+from tidemill.run import upcoming
+from tidemill.run.drain import Drain
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 from tidemill.sources.text import TextAhead
@@ -306,7 +306,7 @@ PROGRAM = """
 import os, sys, threading
 import tidemill as tm
 from tidemill import engines
-from tidemill.driver import upcoming
+from tidemill.run import upcoming
 from tests.model.test_reading_ahead import counting
 from pathlib import Path
 

@@ -12,7 +12,7 @@ import tidemill as tm
 from tests.model.at_once import LOOK, MEET_S, PLAN, Groups, Place, said, waits_seven_times
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
-from tidemill.driver import beside_plan
+from tidemill.run import beside_plan
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidemill.driver.context import Context
-from tidemill.verbs.read import state
+from tidemill.reading.read import state
+from tidemill.repo.opened import Context
 
 
 def count_keys(context: Context, operator: str, version: int | None = None) -> int:

@@ -143,7 +143,7 @@ def test_a_ledger_does_not_take_the_place_of_a_position_or_the_other_way_round(w
 
 
 def test_only_folders_are_watched_for_new_files(world: World) -> None:
-    from tidemill.verbs.arrivals import watched
+    from tidemill.reading.arrivals import watched
 
     by_ledger = type("ByLedger", (Journal,), {"is_positioned": False})(world.journal.path)
     r = with_files(world, ("journal", world.journal), ("known", by_ledger))

@@ -10,9 +10,9 @@ import pytest
 
 import tidemill as tm
 from tests.seams.table import Table
-from tidemill.driver import publish as publishing
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import VersionOf
+from tidemill.publishing import publish as publishing
 
 
 class World:

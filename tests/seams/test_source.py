@@ -10,9 +10,9 @@ import pytest
 import tidemill as tm
 from tests.seams.journal import Journal
 from tests.seams.table import Table
-from tidemill.driver import execute as executing
-from tidemill.driver import plan as planning
 from tidemill.errors import InvalidInput
+from tidemill.run import execute as executing
+from tidemill.run import plan as planning
 
 
 class World:

@@ -10,7 +10,7 @@ import pytest
 
 import tidemill as tm
 from tests.unit.verbs.test_migrate import Place, by_group, sums, to_group
-from tidemill.verbs import migrate as verb
+from tidemill.actions import migrate as verb
 
 pytestmark = pytest.mark.servers("start Spark")
 

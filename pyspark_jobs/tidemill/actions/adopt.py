@@ -10,9 +10,9 @@ from ..errors import InvalidInput
 from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.entries import Entry
     from ..protocol.refs import Refs
+    from ..repo.opened import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Adopt(EntryAction):
 
     def _confirmed(self, context: Context) -> dict[str, tuple[str | None, str]]:
         """Return the folder of each source, before and now."""
-        from ..driver.identity import folders
+        from ..repo.identity import folders
         from ..spelling import unknown
 
         if isinstance(self.sources, str):

@@ -10,19 +10,19 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from ..driver.context import Context
-from ..driver.correct import correct, required
-from ..driver.discard import discard_unless_named
-from ..driver.identity import check_root
-from ..driver.overtaken import fenced_if_overtaken
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.entries import Entry
 from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Kind
 from ..protocol.refs import Refs
+from ..publishing.correct import correct, required
+from ..publishing.rest import Writing
+from ..reading.tries import earlier_tries
+from ..repo.discard import discard_unless_named
+from ..repo.identity import check_root
+from ..repo.opened import Context
+from ..repo.overtaken import fenced_if_overtaken
 from ..store.probe import probe
-from ..upkeep.rest_published import Writing
-from ..verbs.tries import earlier_tries
 from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
 
 Expect = ActionPlan | Commit | str

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.entries import Entry
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit, Kind, Plan
     from ..protocol.refs import Refs
     from ..protocol.successor import Origin
+    from ..publishing.rest import Writing
+    from ..repo.opened import Context
     from ..sources.contract import SourceFile
-    from ..upkeep.rest_published import Writing
 
 Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists"]
 """What an option is: text, a version or a tag, a time, times by name, the path of a file, yes and no, keys of the

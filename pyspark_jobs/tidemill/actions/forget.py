@@ -15,12 +15,12 @@ from ..counts import count_of, versions_of
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
+    from ..forgetting.keys import Keys
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
-    from ..upkeep.keys import Keys
-    from ..upkeep.rest_published import Writing
+    from ..publishing.rest import Writing
+    from ..repo.opened import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class Forget(CommitAction):
 
     def begin(self, context: Context) -> bool:
         """Publish what earlier runs left, because only published files are written again."""
-        from ..driver.publish import repair
+        from ..publishing.publish import repair
         from ..store.probe import probe
 
         probe(context.store)
@@ -151,7 +151,7 @@ class Forget(CommitAction):
 
     def hold(self, context: Context, plan: ForgetReport) -> None:
         """Publish what another process has committed since the look."""
-        from ..driver.publish import repair
+        from ..publishing.publish import repair
 
         assert isinstance(plan.seen, Seen)
         repair(context, plan.seen.origin.head)

@@ -10,29 +10,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..driver.context import Context
-from ..driver.discard import discarded_if_full
-from ..driver.overtaken import fenced_if_overtaken
-from ..driver.versions import unless_given_up
 from ..errors import InvalidInput
+from ..forgetting import published as rewrite_published
+from ..forgetting import quarantine as rewrite_quarantine
+from ..forgetting import state as rewrite_state
+from ..forgetting.following import give_up_forgotten, pins_below
+from ..forgetting.keys import Keys, new_salt
+from ..forgetting.published import Republished
+from ..forgetting.state import Rewritten
+from ..forgetting.traces import Traces, traces
 from ..protocol.history import is_effective, shown_again
 from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
 from ..protocol.successor import Origin, totals
+from ..publishing.rest import Writing
+from ..reading.read import key_batch
+from ..repo.discard import discarded_if_full
+from ..repo.opened import Context
+from ..repo.overtaken import fenced_if_overtaken
+from ..repo.versions import unless_given_up
 from ..sinks.asked import is_called
 from ..spelling import unknown
 from ..state.columns import MapColumns
-from ..upkeep import rewrite_published, rewrite_quarantine, rewrite_state
 from ..upkeep.collect import collect
-from ..upkeep.forgetting import give_up_forgotten, pins_below
-from ..upkeep.keys import Keys, new_salt
-from ..upkeep.rest_published import Writing
-from ..upkeep.rewrite_published import Republished
-from ..upkeep.rewrite_state import Rewritten
-from ..upkeep.traces import Traces, traces
-from ..verbs.read import key_batch
 from .contract import Seen
 from .forget import Forget, ForgetReport
 

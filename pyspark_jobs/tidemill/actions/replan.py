@@ -14,11 +14,11 @@ from ..errors import InvalidInput
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
-    from ..upkeep.rest_published import Writing
+    from ..publishing.rest import Writing
+    from ..repo.opened import Context
 
 
 @dataclass(frozen=True, kw_only=True)

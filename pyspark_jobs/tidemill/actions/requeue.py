@@ -19,13 +19,13 @@ from .contract import ActionPlan, CommitAction, Option, Seen, option
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit, Split
     from ..protocol.successor import Origin
-    from ..upkeep.rest_published import Writing
-    from ..verbs.released import Released
-    from ..verbs.returning import Group
+    from ..publishing.rest import Writing
+    from ..repo.opened import Context
+    from ..returning.released import Released
+    from ..returning.returning import Group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +119,8 @@ class Requeue(CommitAction):
 
     def look(self, context: Context, seen: Seen) -> RequeuePlan:
         """Return what will happen. `InvalidInput` if a row cannot come back."""
-        from ..driver.versions import kept_commit, resolve
-        from ..verbs.returning import returning
+        from ..repo.versions import kept_commit, resolve
+        from ..returning.returning import returning
 
         if self.version is None:
             raise InvalidInput("requeue: the version is missing", hint="name the version that quarantined the rows")
@@ -143,7 +143,7 @@ class Requeue(CommitAction):
 
     def prepare(self, context: Context, plan: RequeuePlan, origin: Origin, to: Writing) -> Changes:
         """Store the rows, and the ledger with them and without the files."""
-        from ..driver.ledger import store_requeued
+        from ..repo.ledger import store_requeued
 
         splits = list(_stored(context, plan, to))
         files = [one.file for one in plan.files]

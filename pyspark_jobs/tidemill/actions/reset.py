@@ -14,11 +14,11 @@ from ..errors import InvalidInput
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
-    from ..upkeep.rest_published import Writing
+    from ..publishing.rest import Writing
+    from ..repo.opened import Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Reset(CommitAction):
 
     def _watermarks(self, context: Context, seen: Seen) -> dict[str, tuple[int, int]]:
         """Return the watermarks that are given, before and after."""
-        from ..driver.bounds import check_watermark
+        from ..repo.bounds import check_watermark
         from ..spelling import unknown
         from ..units import time_ms
 
@@ -110,7 +110,7 @@ class Reset(CommitAction):
 
     def _batch_time(self, context: Context, seen: Seen) -> tuple[int, int] | None:
         """Return the batch time before and after, if one is given."""
-        from ..driver.bounds import check_batch_time
+        from ..repo.bounds import check_batch_time
         from ..units import time_ms
 
         if self.batch_time is None:

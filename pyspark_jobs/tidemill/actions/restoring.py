@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from ..driver.context import Context
-from ..driver.listing import listed_files
-from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.history import last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit
 from ..protocol.retained import refuse_if_gone
+from ..repo.input_files import File, Files, one_of, planned_files
+from ..repo.listing import listed_files
+from ..repo.opened import Context
+from ..repo.versions import VersionSpec, resolve
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
-from ..verbs.files import File, Files, one_of, planned_files
 
 
 def is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:

@@ -16,14 +16,14 @@ from ..errors import CorruptState, InvalidInput
 from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
+    from ..publishing.rest import Writing
+    from ..publishing.sink_change import SinkChange
+    from ..repo.input_files import File
+    from ..repo.opened import Context
     from ..sources.contract import SourceFile
-    from ..upkeep.rest_published import Writing
-    from ..verbs.files import File
-    from ..verbs.sink_change import SinkChange
 
 SHOWN_FILES = 5
 
@@ -174,7 +174,7 @@ class Rewind(CommitAction):
 
     def begin(self, context: Context) -> bool:
         """Complete an earlier rewind, also if this one is refused."""
-        from ..driver.publish import repair
+        from ..publishing.publish import repair
         from ..store.probe import probe
 
         probe(context.store)
@@ -182,7 +182,7 @@ class Rewind(CommitAction):
 
     def look(self, context: Context, seen: Seen) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
-        from ..driver.overtaken import fenced_if_overtaken
+        from ..repo.overtaken import fenced_if_overtaken
         from .restoring import version_to_restore
 
         head = seen.origin.head
@@ -195,9 +195,9 @@ class Rewind(CommitAction):
             raise
 
     def _looked_up(self, context: Context, seen: Seen, target: Commit | None) -> RewindPlan:
+        from ..publishing.sink_change import sink_change
+        from ..repo.input_files import planned_files
         from ..sinks.asked import is_called
-        from ..verbs.files import planned_files
-        from ..verbs.sink_change import sink_change
         from .restoring import Listing, is_there, read_by, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
@@ -228,8 +228,8 @@ class Rewind(CommitAction):
 
     def hold(self, context: Context, plan: RewindPlan) -> None:
         """Hold the version to restore, and complete what another process has committed since the look."""
-        from ..driver.publish import repair
-        from ..driver.versions import Needed, hold
+        from ..publishing.publish import repair
+        from ..repo.versions import Needed, hold
 
         assert isinstance(plan.seen, Seen)
         origin, target = plan.seen.origin, plan.target
@@ -239,10 +239,10 @@ class Rewind(CommitAction):
 
     def prepare(self, context: Context, plan: RewindPlan, origin: Origin, to: Writing) -> Changes:
         """Store what stays of published files, and the ledger with the files that are left out."""
-        from ..driver.ledger import store_skipped
         from ..protocol.records import SkippedFile
         from ..protocol.successor import restored
-        from ..verbs.sink_change import published_instead
+        from ..publishing.sink_change import published_instead
+        from ..repo.ledger import store_skipped
 
         changes = restored(origin, plan.target)
         changes |= published_instead(context, origin.head, plan.change, to)
@@ -256,7 +256,7 @@ class Rewind(CommitAction):
 
     def finish(self, context: Context, plan: RewindPlan, commit: Commit) -> RewindPlan:
         """Record the operators that came back."""
-        from ..driver.promoted import record_operators
+        from ..repo.promoted import record_operators
 
         record_operators(context, commit)
         return plan

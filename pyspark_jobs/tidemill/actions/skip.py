@@ -15,12 +15,12 @@ from ..errors import InvalidInput
 from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
+    from ..publishing.rest import Writing
+    from ..repo.opened import Context
     from ..sources.contract import SourceFile
-    from ..upkeep.rest_published import Writing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +89,8 @@ class Skip(CommitAction):
 
     def look(self, context: Context, seen: Seen) -> SkipPlan:
         """Return what will happen. `InvalidInput` for a file that was read, or that is unknown."""
-        from ..driver.listing import listed_files
-        from ..verbs.files import one_of, planned_files
+        from ..repo.input_files import one_of, planned_files
+        from ..repo.listing import listed_files
 
         planned = planned_files(seen.plan)
         which = self.file if self.source is None else (self.source, str(self.file))
@@ -103,8 +103,8 @@ class Skip(CommitAction):
 
     def prepare(self, context: Context, plan: SkipPlan, origin: Origin, to: Writing) -> Changes:
         """Store the ledger with the file."""
-        from ..driver.ledger import store_skipped
         from ..protocol.records import SkippedFile
+        from ..repo.ledger import store_skipped
 
         head, file = origin.head, plan.file
         stored = store_skipped(context, head, [file], to.number, to.attempt)

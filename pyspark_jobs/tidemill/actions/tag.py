@@ -9,11 +9,11 @@ from ..errors import InvalidInput
 from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.entries import Entry
     from ..protocol.refs import Refs
     from ..protocol.retained import At
-    from ..verbs.tags import Tagged
+    from ..repo.opened import Context
+    from ..repo.tags import Tagged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +75,9 @@ class Tag(EntryAction):
 
     def look(self, context: Context, seen: SeenRefs) -> TagPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a name in use."""
-        from ..driver.versions import is_number
         from ..names import check_name
         from ..protocol.retained import At, refuse_if_gone
+        from ..repo.versions import is_number
 
         name, refs = self.name, seen.refs
         if is_number(check_name(name, "tag")):
@@ -97,7 +97,7 @@ class Tag(EntryAction):
         return TagPlan(verb=self.verb, seen=seen, name=name, at=at, before=before)
 
     def _number(self, context: Context) -> int:
-        from ..driver.versions import resolve
+        from ..repo.versions import resolve
 
         if self.version is None:
             head = context.head()
@@ -128,7 +128,7 @@ class Tag(EntryAction):
 
     def outcome(self, context: Context, plan: TagPlan, made: Refs) -> Tagged:
         """Return the tag."""
-        from ..verbs.tags import Tagged
+        from ..repo.tags import Tagged
 
         del context, made
         return Tagged(plan.name, plan.at.branch, plan.at.version)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 
 if TYPE_CHECKING:
-    from ..driver.context import Context
     from ..protocol.entries import Entry
     from ..protocol.refs import Refs
-    from ..verbs.tags import Tagged
+    from ..repo.opened import Context
+    from ..repo.tags import Tagged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class Untag(EntryAction):
     def look(self, context: Context, seen: SeenRefs) -> UntagPlan:
         """Return what will happen. `InvalidInput` for an unknown tag."""
         from ..protocol.retained import At, is_kept
+        from ..repo.tags import Tagged
         from ..spelling import unknown
-        from ..verbs.tags import Tagged
 
         del context
         refs = seen.refs

@@ -17,9 +17,9 @@ from .command import Event
 if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..reader import Reader
+    from ..reading.arrivals import Watched
     from ..sources.contract import SourceFile
     from ..store import Entry
-    from ..verbs.arrivals import Watched
 
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "aws_access_key_id",
@@ -54,14 +54,14 @@ class Heads:
 
     def folders(self) -> list[Watched]:
         """Return the folders of the sources, by the newest commit, or before the first batch by `init`."""
-        from ..verbs.arrivals import watched
+        from ..reading.arrivals import watched
 
         context = self._open().context
         return watched(context, context.head())
 
     def waiting(self, entries: Mapping[str, Sequence[Entry]]) -> list[SourceFile]:
         """Return the files that no commit has read, of the listed `entries` by folder."""
-        from ..verbs.arrivals import waiting, watched
+        from ..reading.arrivals import waiting, watched
 
         context = self._open().context
         head = context.head()
@@ -69,7 +69,7 @@ class Heads:
 
     def committed_by(self, task: Mapping[str, str]) -> list[int]:
         """Return the versions that an Airflow task committed, by `dag_id`, `task_id` and `dag_run_id`, ascending."""
-        from ..verbs.tries import committed_by
+        from ..reading.tries import committed_by
 
         return committed_by(self._open().context, task)
 
@@ -97,21 +97,21 @@ def list_folder(uri: str, options: Mapping[str, Any] | None = None, start_after:
 
     `start_after`: only those with names after this one.
     """
-    from ..verbs.arrivals import listed
+    from ..reading.arrivals import listed
 
     return listed(uri, options, start_after)
 
 
 def read_result(uri: str, options: Mapping[str, Any] | None = None) -> Event | None:
     """Return the object in the result file of a run, or None if there is no such file. `options` are for S3."""
-    from ..verbs.results import read_result as read
+    from ..reading.results import read_result as read
 
     return read(uri, options)
 
 
 def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
     """Return the tries that have left a result file `NUMBER.json` in a folder, ascending."""
-    from ..verbs.results import results_in as found
+    from ..reading.results import results_in as found
 
     return found(folder, options)
 

@@ -30,6 +30,7 @@ from ..state.versions import Opened, open_map, persist
 from ..store import Store, run_both, side_by_side
 from . import wire
 from .batch import Batch, task_attempt
+from .failed_rows import failed_rows, without_numbers
 from .inbox import Inbox
 from .input import read_rows
 from .memory import PeakMemory
@@ -37,7 +38,6 @@ from .output_files import OutputFiles
 from .quarantine import failed_rejects, with_rows
 from .sender import Origin, Outgoing, Sender
 from .spill import received
-from .whence import whence, without_numbers
 from .wire import Chunk, Observed
 from .work import Data, Item
 
@@ -248,7 +248,7 @@ class _Range:
             if number is None or number >= len(chunks):
                 raise
             first, _, rest = error.message.partition("\n")
-            place = whence(self.batch, placed, self.index, chunks, number, error)
+            place = failed_rows(self.batch, placed, self.index, chunks, number, error)
             raise InvalidInput(
                 f"{first}, processing {place}" + (f"\n{rest}" if rest else ""), hint=error.hint
             ) from error

@@ -1,6 +1,6 @@
 """Rows for quarantine: late rows, rows too far ahead, and rows of keys whose calls of your function failed.
 
-Rows that a source cannot read come from `sources/rejects` in the same columns. INVARIANT: a row that was read from a
+Rows that a source cannot read come from `quarantine/rejects` in the same columns. INVARIANT: a row that was read from a
 source is kept as it was read, in the column `content.<source>`, unless a step lost its number. So it can come back.
 """
 
@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from ..pipeline.job import Job, Port
 from ..protocol.progress import iso
 from ..protocol.records import Split
+from ..quarantine.rows import AHEAD, CONTENT, FAILED, LATE, REJECT_SCHEMA
 from ..schema import records_batch, shown_cells
-from ..sources.contract import AHEAD, CONTENT, FAILED, HIDDEN, LATE, REJECT_SCHEMA, ROW
+from ..sources.contract import HIDDEN, ROW
 from .batch import Batch
 
 LATE_REASON = "late for operator"
@@ -27,7 +28,7 @@ LATE_REASON = "late for operator"
 
 
 @dataclass(frozen=True)
-class Whence:
+class Provenance:
     """Where rows for quarantine come from. Rows of an upstream operator have no split.
 
     `read` are the rows of the split's block, as the source gave them.
@@ -53,7 +54,7 @@ def failed_rejects(
 
 
 def late_rejects(
-    batch: Batch, port: Port, late: pa.RecordBatch, whence: Whence, labels: Sequence[str] | None = None
+    batch: Batch, port: Port, late: pa.RecordBatch, provenance: Provenance, labels: Sequence[str] | None = None
 ) -> pa.RecordBatch:
     """Return late rows in the columns that the operator was given. The reason names the input and the watermark.
 
@@ -75,10 +76,12 @@ def late_rejects(
         {"column": time, "reason": reason, "text": text, "kind": LATE, "operator": operator}
         for text, reason, operator in zip(_texts(late.select(columns)), reasons, given, strict=True)
     ]
-    return _with_content(batch.job, _batch(rejects, _numbers(late, whence), whence.split), whence.read)
+    return _with_content(batch.job, _batch(rejects, _numbers(late, provenance), provenance.split), provenance.read)
 
 
-def ahead_rejects(batch: Batch, watermark: str, column: str, ahead: pa.RecordBatch, whence: Whence) -> pa.RecordBatch:
+def ahead_rejects(
+    batch: Batch, watermark: str, column: str, ahead: pa.RecordBatch, provenance: Provenance
+) -> pa.RecordBatch:
     """Return rows whose event time is too far after the batch time, for quarantine."""
     rule, columns = batch.job.watermarks[watermark], [name for name in ahead.schema.names if name not in HIDDEN]
     reason = (
@@ -90,7 +93,7 @@ def ahead_rejects(batch: Batch, watermark: str, column: str, ahead: pa.RecordBat
     labels = ",".join(port.label for port in ports if watermark in port.watermarks)
     known = {"column": column, "reason": reason, "kind": AHEAD, "operator": labels or None, "watermark": watermark}
     rejects = [known | {"text": text} for text in _texts(ahead.select(columns))]
-    return _with_content(batch.job, _batch(rejects, _numbers(ahead, whence), whence.split), whence.read)
+    return _with_content(batch.job, _batch(rejects, _numbers(ahead, provenance), provenance.split), provenance.read)
 
 
 def with_rows(job: Job, rejects: pa.RecordBatch, read: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -113,8 +116,8 @@ def _with_content(job: Job, rejects: pa.RecordBatch, read: pa.RecordBatch | None
     return rejects.append_column(pa.field(CONTENT + source, content.type), content)
 
 
-def _numbers(rows: pa.RecordBatch, whence: Whence) -> list[int | None]:
-    has_numbers = whence.split is not None and ROW in rows.schema.names
+def _numbers(rows: pa.RecordBatch, provenance: Provenance) -> list[int | None]:
+    has_numbers = provenance.split is not None and ROW in rows.schema.names
     return rows.column(ROW).to_pylist() if has_numbers else [None] * rows.num_rows
 
 

@@ -25,7 +25,7 @@ from . import wire
 from .batch import Batch
 from .held import SMALL_BYTES, Held
 from .lateness import EXAMPLES, examples, kept_late
-from .quarantine import Whence, ahead_rejects, late_rejects
+from .quarantine import Provenance, ahead_rejects, late_rejects
 from .wire import Chunk, ChunkHead
 from .work import Item
 
@@ -47,9 +47,9 @@ class Origin:
     """The rows of the block as the source gave them, which quarantine keeps whole."""
 
     @property
-    def whence(self) -> Whence:
+    def provenance(self) -> Provenance:
         """The place of its rows, for quarantine."""
-        return Whence(self.split, self.read)
+        return Provenance(self.split, self.read)
 
 
 class Sender:
@@ -303,7 +303,7 @@ class Outgoing:
                 late, ids = self._fresh(late)
                 named = [",".join(labels[row]) for row in ids]
             if late.num_rows:
-                rejects = late_rejects(self.sender.batch, port, late, self.origin.whence, named)
+                rejects = late_rejects(self.sender.batch, port, late, self.origin.provenance, named)
                 self._to_quarantine(wire.LATE, port.label, rejects)
 
     def _fresh(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
@@ -321,7 +321,7 @@ class Outgoing:
             return
         if self.origin.split is not None:
             self.sender.observed.quarantined_rows += ahead.num_rows
-        rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.whence)
+        rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.provenance)
         self._to_quarantine(wire.REJECTS, f"watermark {name}", rejects)
 
     def _to_quarantine(self, kind: wire.ChunkKind, subject: str, rejects: pa.RecordBatch | pa.Table) -> None:

@@ -14,7 +14,7 @@ from .output import Output, json_line, output_options, result_file_option
 from .run import result_fields
 
 if TYPE_CHECKING:
-    from ..verbs.branch import BranchInfo
+    from ..branches.branch import BranchInfo
 
 
 @click.command(short_help="Start a branch at a version, or end one.")
@@ -48,8 +48,8 @@ def branch(
     """
     if drop and (at is not None or publish_to is not None):
         raise click.UsageError("--drop ends a branch; it takes neither --at nor --publish-to")
-    from ..verbs.branch import branch as start
-    from ..verbs.branch import droppable, planned
+    from ..branches.branch import branch as start
+    from ..branches.branch import droppable, planned
 
     repository = target.open()
     is_there = name in repository.context.refresh().branches

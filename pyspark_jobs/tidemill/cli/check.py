@@ -15,10 +15,10 @@ from .output import Output, output_options, result_file_option
 from .run import fields_at
 
 if TYPE_CHECKING:
+    from ..branches.against import Against
+    from ..branches.check import CheckReport
     from ..protocol.compatible import Difference
     from ..repository import Repository
-    from ..verbs.against import Against
-    from ..verbs.check import CheckReport
 
 
 @click.command()
@@ -51,8 +51,8 @@ def check(target: Target, against: str | None, tolerance: float | None, fail_if_
 
 def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
     """Return the result for machines. Its `status` is that of the code."""
-    from ..verbs.at import branch_name
-    from ..verbs.explain import plain
+    from ..reading.explain import plain
+    from ..repo.at import branch_name
 
     context = repository.context
     is_there = context.refs_log.read() is not None

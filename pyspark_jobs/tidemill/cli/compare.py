@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..reader import Reader
-    from ..verbs.diff_outputs import OutputDiff
-    from ..verbs.diff_state import StateDiff
+    from ..reading.diff_outputs import OutputDiff
+    from ..reading.diff_state import StateDiff
 
 SIDE = "side"
 """In files of `diff --sink`: whether a row was added or removed."""
@@ -62,8 +62,8 @@ def diff(
     A version is a number or a tag; `fix@12` is version 12 of branch `fix`, and `fix` its newest version. Without
     --operator or --sink, all operators and sinks are compared.
     """
-    from ..verbs.diff_outputs import OutputDiff
-    from ..verbs.diff_state import StateDiff
+    from ..reading.diff_outputs import OutputDiff
+    from ..reading.diff_state import StateDiff
 
     check_file(output, format_)
     _check_one(output, operator is not None or sink is not None)
@@ -161,7 +161,7 @@ def history(target: Target, operator: str | None, key: str, variable: str | None
 
     --json prints a JSON line per version.
     """
-    from ..verbs.explain import plain, reported
+    from ..reading.explain import plain, reported
 
     repository = target.read()
     name = _operator(repository, operator)
@@ -185,8 +185,8 @@ def explain(target: Target, operator: str | None, key: str | None, out: Output) 
 
     --json prints the lines of the graph as one object, and the versions of a key as `history` does.
     """
-    from ..verbs.explain import explain as lines_of
-    from ..verbs.explain import plain
+    from ..reading.explain import explain as lines_of
+    from ..reading.explain import plain
 
     repository = target.read()
     if key is None:
@@ -207,7 +207,7 @@ def explain(target: Target, operator: str | None, key: str | None, out: Output) 
 
 def _operator(repository: Reader, operator: str | None) -> str:
     """Return the operator, or the only one."""
-    from ..verbs.located import operator_in, schemas_at
+    from ..reading.located import operator_in, schemas_at
 
     context = repository.context
     return operator_in(operator, schemas_at(context, repository.head, True, operator))
@@ -232,7 +232,7 @@ def _both_sides(found: OutputDiff) -> pa.Table:
 
 
 def _counts(found: StateDiff | OutputDiff) -> dict[str, Any]:
-    from ..verbs.diff_state import StateDiff
+    from ..reading.diff_state import StateDiff
 
     counts: dict[str, Any] = {"added": found.added, "removed": found.removed}
     if isinstance(found, StateDiff):
@@ -244,7 +244,7 @@ def _counts(found: StateDiff | OutputDiff) -> dict[str, Any]:
 
 
 def _lines(found: StateDiff | OutputDiff) -> list[str]:
-    from ..verbs.diff_state import StateDiff
+    from ..reading.diff_state import StateDiff
 
     if isinstance(found, StateDiff):
         what = f"operator `{found.operator}`"

@@ -23,8 +23,8 @@ from .progress import counted, watched
 from .run import result_fields
 
 if TYPE_CHECKING:
-    from ..driver.drain import Drained
     from ..repository import Repository
+    from ..run.drain import Drained
 
 FOLDER = "tidemill-demo"
 SQL_FILE = "aircraft.sql"
@@ -77,10 +77,10 @@ def _write_missing_days(folder: Path, days: int) -> None:
 def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str], out: Output) -> Ran:
     from .. import repository as repositories
     from ..demo.report import REFERENCE
-    from ..driver.drain import Limits
-    from ..driver.plan import waiting
     from ..pipeline.load import load
-    from ..verbs.run import run
+    from ..run.drain import Limits
+    from ..run.plan import waiting
+    from ..run.verbs import run
 
     repository = repositories.open(load(REFERENCE), str(folder / "repository"), conf=conf)
     repository.init()

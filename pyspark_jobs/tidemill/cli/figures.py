@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.progress import iso
 
 if TYPE_CHECKING:
-    from ..driver.drain import Drained
     from ..protocol.records import Commit
     from ..repository import Repository
+    from ..run.drain import Drained
 
 
 def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> dict[str, Any]:
@@ -22,8 +22,8 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
     `earlier` are the versions that earlier tries of the same task committed. `sinks` has the sinks that got rows, or
     whose published rows changed, in these versions, those of this run and those that it published.
     """
-    from ..driver.identity import folders
-    from ..verbs.explain import explain
+    from ..reading.explain import explain
+    from ..repo.identity import folders
 
     context, head = repository.context, repository.head
     idle = [rule.idle_ms for rule in context.job.watermarks.values() if rule.idle_ms is not None]

@@ -20,7 +20,7 @@ from .output import Output, output_options, result_file_option
 from .run import result_fields
 
 if TYPE_CHECKING:
-    from ..verbs.maintain import MaintainReport, OnProgress
+    from ..upkeep.maintain import MaintainReport, OnProgress
 
 _KEEP = "Keep the versions of this period, such as '90 days'. With OPERATOR: its state. Repeatable."
 _KEEP_VERSIONS = "Keep the newest N versions; with --keep, whichever keeps more. Repeatable."
@@ -61,7 +61,7 @@ def maintain(
     only touched with --compact-sinks: readers of a sink may then see rows twice for a moment. It is safe beside runs,
     and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
     """
-    from ..verbs.maintain import Maintenance, planned
+    from ..upkeep.maintain import Maintenance, planned
 
     repository = target.open()
     asked = Maintenance(

@@ -17,7 +17,7 @@ from .output import Output, output_options, result_file_option
 from .run import result_fields
 
 if TYPE_CHECKING:
-    from ..driver.migration import Move
+    from ..actions.migration import Move
 
 
 @click.command(short_help="Rewrite the state of operators for changed code.")
@@ -55,9 +55,9 @@ def migrate(
     `tidemill check` says which operators need it. Each function gets rows of the state, with the columns that they were
     written with, and returns them with the columns that the code declares now.
     """
-    from ..driver.migration import Wanted
+    from ..actions.migrate import planned
+    from ..actions.migration import Wanted
     from ..pipeline.load import load_function
-    from ..verbs.migrate import planned
 
     if len(operators) != len(functions):
         found = f"{count_of(len(operators), 'operator')} and {count_of(len(functions), 'function')}"

@@ -18,9 +18,9 @@ from ..names import AUTO, CHOICES
 from ..units import whole_number
 
 if TYPE_CHECKING:
-    from ..driver.drain import Limits
     from ..reader import Reader
     from ..repository import Repository
+    from ..run.drain import Limits
 
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 CONF_ENVIRONMENT = "TIDEMILL_CONF"
@@ -97,8 +97,8 @@ class Drive:
     @property
     def limits(self) -> Limits:
         """The limits in the driver's form."""
-        from ..driver.drain import Limits
-        from ..driver.sink_checks import Accepted
+        from ..publishing.owners import Accepted
+        from ..run.drain import Limits
 
         return Limits(
             self.max_batches, self.time_budget_s, self.batch_time, self.tasks, accepted=Accepted(**self.accepted)

@@ -162,7 +162,7 @@ def _export(
     repository: Reader, version: int | str | None, source: str | None, limit: int | None, path: str, out: Output
 ) -> int:
     """Write quarantined rows to a file."""
-    from ..verbs.quarantine import check_export, write
+    from ..returning.export import check_export, write
 
     check_export(path)
     rows = repository.quarantine(version, limit, source=source, export=True)

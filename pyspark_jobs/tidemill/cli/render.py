@@ -24,7 +24,7 @@ from ..visible import visible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..verbs.status import Status
+    from ..reading.status import Status
 
 SHOWN_NULL = "–"
 _WIDE = 10_000

@@ -17,9 +17,9 @@ from .progress import watched
 from .run import result_fields
 
 if TYPE_CHECKING:
+    from ..branches.promote import Promotion
+    from ..branches.replay import ReplayReport
     from ..repository import Repository
-    from ..verbs.promote import Promotion
-    from ..verbs.replay import ReplayReport
 
 
 @click.command(short_help="Carry out recorded plans again on a branch, with this code.")
@@ -53,9 +53,9 @@ def replay(
     version. With --operators, only these are computed, so a new operator gets its past. A replay that was interrupted,
     or that reached its limits, continues when it is called again.
     """
-    from ..driver.choice import Choice
-    from ..verbs.replay import ReplayRequest
-    from ..verbs.replay import replay as carry_out
+    from ..branches.replay import ReplayRequest
+    from ..branches.replay import replay as carry_out
+    from ..run.choice import Choice
 
     repository = target.open()
     names = [name.strip() for given in operators for name in given.split(",")] or None
@@ -73,7 +73,7 @@ def replay(
 
 def _replayed(repository: Repository, done: ReplayReport) -> str:
     """Name the versions that were carried out. Those of a promoted branch have the numbers of that branch."""
-    from ..verbs.at import branch_name
+    from ..repo.at import branch_name
 
     own = branch_name(repository.context, repository.context.branch)
     words = [
@@ -85,7 +85,7 @@ def _replayed(repository: Repository, done: ReplayReport) -> str:
 
 def _level(repository: Repository, into: str, to_version: int | str | None) -> str:
     """Say with what a branch is level."""
-    from ..verbs.at import branch_name
+    from ..repo.at import branch_name
 
     source = branch_name(repository.context, repository.context.branch)
     through = "" if to_version is None else f" up to version {to_version}"
@@ -134,12 +134,12 @@ def promote(
     The versions since the start of the branch leave the history, as in a rewind. Their published files are deleted, and
     those of the branch are published instead. `rewind` undoes it.
     """
-    from ..driver.choice import Choice
-    from ..driver.drain import Limits
-    from ..driver.sink_checks import Accepted
-    from ..verbs.against import behind
-    from ..verbs.promote import catch_up as replay_rest
-    from ..verbs.promote import planned, planned_if_level, promoted_already, when_level
+    from ..branches.against import behind
+    from ..branches.promote import catch_up as replay_rest
+    from ..branches.promote import planned, planned_if_level, promoted_already, when_level
+    from ..publishing.owners import Accepted
+    from ..run.choice import Choice
+    from ..run.drain import Limits
 
     repository = target.open()
     if if_needed and (before := promoted_already(repository.context, name)) is not None:

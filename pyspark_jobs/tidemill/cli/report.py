@@ -139,7 +139,7 @@ def _pairs(repository: Reader, keys: tuple[str, ...], operators: tuple[str, ...]
     """Return each key, in the type of its column, with its operator."""
     named: list[str | None] = list(operators) if len(operators) == len(keys) else [*operators[:1]] * len(keys)
     if keys and not operators:
-        from ..verbs.located import operator_in, schemas_at
+        from ..reading.located import operator_in, schemas_at
 
         context = repository.context
         named = [operator_in(None, schemas_at(context, repository.head, True, None))] * len(keys)

@@ -15,9 +15,9 @@ from .output import Output, committed, output_options, result_file_option
 from .progress import watched
 
 if TYPE_CHECKING:
-    from ..driver.drain import Drained
     from ..reader import Reader
     from ..repository import Repository
+    from ..run.drain import Drained
 
 
 @click.command()
@@ -81,7 +81,7 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 
     Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do, 4 fenced (another run is committing).
     """
-    from ..verbs.run import run as drain
+    from ..run.verbs import run as drain
 
     repository = target.open()
     earlier = _report_earlier_tries(repository, out)
@@ -102,7 +102,7 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
 
     If a batch is already planned, it runs first. The exit status is that of `run`.
     """
-    from ..verbs.run import sweep as fire
+    from ..run.verbs import sweep as fire
 
     repository = target.open()
     earlier = _report_earlier_tries(repository, out)
@@ -117,7 +117,7 @@ def _report_earlier_tries(repository: Repository, out: Output) -> list[int]:
 
     With `--json`, an event names them.
     """
-    from ..verbs.tries import earlier_tries
+    from ..reading.tries import earlier_tries
 
     out.earlier = earlier_tries(repository.context) if out.reports else []
     if out.earlier and out.json:

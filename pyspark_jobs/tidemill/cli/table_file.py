@@ -29,14 +29,14 @@ def check_file(output: str | None, format_: str | None) -> None:
     if output is None and format_ is not None:
         raise click.UsageError("--format says how -o FILE is written; -o is missing")
     if output is not None:
-        from ..verbs.table_file import check_place
+        from ..reading.table_file import check_place
 
         check_place(output, format_)
 
 
 def write(rows: pa.Table, output: str, format_: str | None) -> None:
     """Write rows to a new file."""
-    from ..verbs.table_file import write_table
+    from ..reading.table_file import write_table
 
     write_table(rows, output, format_)
 

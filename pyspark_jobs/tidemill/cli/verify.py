@@ -16,8 +16,8 @@ from .options import Target, target_options
 from .output import Output, output_options, result_file_option
 
 if TYPE_CHECKING:
-    from ..upkeep.objects import OnChecked
-    from ..upkeep.report import VerifyReport
+    from ..verifying.findings import VerifyReport
+    from ..verifying.objects import OnChecked
 
 
 @click.command()

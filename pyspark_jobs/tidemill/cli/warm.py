@@ -16,7 +16,7 @@ from .options import Target, conf_option, settings, storage_option, storage_opti
 from .output import Output, output_options, result_file_option
 
 if TYPE_CHECKING:
-    from ..verbs.warm import Step, Warming
+    from ..run.warm import Step, Warming
 
 _WIDTH = 12
 _ENGINE_HELP = "`local` leaves Java and Spark out, `spark` requires them, `auto` uses them if PySpark is installed."
@@ -72,8 +72,8 @@ def _root(root: str | None) -> str:
 
 
 def _warming(target: Target | None, conf: dict[str, str], engine: str, again: bool) -> Warming:
+    from ..run.warm import Warming
     from ..settings import resolve
-    from ..verbs.warm import Warming
 
     if target is None:
         own, spark = resolve(conf)

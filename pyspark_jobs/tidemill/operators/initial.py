@@ -1,6 +1,6 @@
 """The initial state of an operator: converts what `init` is given to a table that is checked by name and type.
 
-An operator declares its columns with `Initial`, and converts the table to rows of its maps with `seed`. `verbs/init.py`
+An operator declares its columns with `Initial`, and converts the table to rows of its maps with `seed`. `repo/init.py`
 writes them as version -1 of the state.
 INVARIANT: each key occurs once, unless the operator accepts several rows for a key.
 """

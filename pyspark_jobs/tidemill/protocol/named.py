@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
+from .kinds import rules_of
 from .records import AddedOutput, Commit, OutputFile, QuarantineFile, Segment, Split, StoreVersion
 from .refs import Refs
 
@@ -64,3 +65,11 @@ def _objects(*groups: Iterable[Segment | OutputFile | QuarantineFile]) -> frozen
     return frozenset(
         Object(one.name, one.checksum, one.size, getattr(one, "etag", "")) for group in groups for one in group
     )
+
+
+def output_files(commit: Commit, name: str) -> list[list[OutputFile]]:
+    """Return the files of a sink in a version, by the version that wrote them: a promotion has those of its branch."""
+    groups = [commit.outputs.get(name, [])]
+    if rules_of(commit).of_branch:  # what the branch made, version by version
+        groups += [one.files for one in commit.adds.get(name, []) if one.branch != commit.branch]
+    return [files for files in groups if files]

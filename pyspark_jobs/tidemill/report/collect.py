@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..branches.branch import BranchInfo, branches_found
 from ..clock import now_ms
-from ..driver.context import Context
-from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
 from ..installed import version_of_tidemill
 from ..protocol.history import is_effective
@@ -21,8 +20,9 @@ from ..protocol.log import Log, log_of
 from ..protocol.records import Commit
 from ..protocol.refs import Refs
 from ..protocol.retained import first_kept, floor, seen_floor
-from ..verbs.at import branch_name
-from ..verbs.branch import BranchInfo, branches_found
+from ..repo.at import branch_name
+from ..repo.identity import warn_if_moved
+from ..repo.opened import Context
 from .data import BranchLine, LookUp, OperatorState, Report, Watermark
 from .graph import graph_of
 from .points import Names, point_of
@@ -135,7 +135,7 @@ def _known(context: Context, problems: Problems) -> list[BranchInfo]:
 
 
 def _look_up(context: Context, head: Commit | None, operator: str | None, key: Any) -> LookUp:
-    from ..verbs.located import operator_in, schemas_at
+    from ..reading.located import operator_in, schemas_at
 
     return look_up(context, operator_in(operator, schemas_at(context, head, True, operator)), key)
 

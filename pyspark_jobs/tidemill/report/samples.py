@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..driver.context import Context
+from ..branches.branch import BranchInfo
+from ..branches.level import level_of
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Commit
-from ..verbs import read
-from ..verbs.branch import BranchInfo
-from ..verbs.diff import DiffReport, DiffRequest, diff
-from ..verbs.diff_outputs import OutputDiff
-from ..verbs.diff_state import StateDiff
-from ..verbs.history import KeyVersion, history
-from ..verbs.level import level_of
-from ..verbs.open import on_branch
+from ..reading import read
+from ..reading.diff import DiffReport, DiffRequest, diff
+from ..reading.diff_outputs import OutputDiff
+from ..reading.diff_state import StateDiff
+from ..reading.history import KeyVersion, history
+from ..repo.open import on_branch
+from ..repo.opened import Context
 from .data import Diff, DiffPart, LookUp
 from .points import Names
 from .values import rows_of, shown

@@ -9,8 +9,8 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from ..reading.explain import plain
 from ..sinks import json_text
-from ..verbs.explain import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
+from ..quarantine.rejects import Reject, reject_error, rejects_table
+from ..quarantine.rows import ABANDON_PLAN, FILE
 from ..schema import empty_table, one_batch
-from .contract import ABANDON_PLAN, FILE, Block
+from .contract import Block
 from .file_columns import FileColumns
-from .rejects import Reject, reject_error, rejects_table
 from .unreadable import Unreadable
 
 KEPT_BYTES = 128 * 1024**2

@@ -21,6 +21,8 @@ from .. import _native
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..names import ADDED
 from ..protocol.records import Split
+from ..quarantine.rejects import FAILFAST
+from ..quarantine.rows import ABANDON_PLAN
 from ..schema import empty_batch, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
@@ -28,7 +30,6 @@ from .bad_file import bad_file, damaged_meanwhile, decoded_fully, refused
 from .columns_by_name import ColumnsByName
 from .content import SMALL_BYTES, Content
 from .contract import (
-    ABANDON_PLAN,
     BLOCK_BYTES,
     HIDDEN,
     ROW,
@@ -51,7 +52,6 @@ from .formats import text_format
 from .listing import Selection, check_single, ordered, partition_values
 from .options import FORMATS, Flag, Format, Mode, known_options, read_options
 from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
-from .rejects import FAILFAST
 from .text import TextAhead, count_rows, opener, parse_texts, read_blocks, read_small
 from .text_format import RECORD_BYTES, CsvFormat, TextFormat, TextLimits
 from .unreadable import Unreadable

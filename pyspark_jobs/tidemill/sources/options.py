@@ -13,10 +13,10 @@ from typing import Any, Literal, ParamSpec
 from .. import _native
 from ..clock import now_ms
 from ..errors import InvalidInput
+from ..quarantine.rejects import FAILFAST, PERMISSIVE
 from ..spelling import unknown
 from ..units import check_unit, size_bytes, time_ms, whole_number
 from .globs import check_glob
-from .rejects import FAILFAST, PERMISSIVE
 
 FORMATS = ("parquet", "csv", "json")
 Format = Literal["parquet", "csv", "json"]

@@ -16,9 +16,9 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InternalError
 from ..protocol.records import Split
+from ..quarantine.rejects import FAILFAST, Reject, reject_error, rejects_table
 from .contract import BLOCK_BYTES, Block, Misfit, SmallFiles
 from .file_columns import FileColumns
-from .rejects import FAILFAST, Reject, reject_error, rejects_table
 from .text_format import CsvFormat, TextFormat, TextLimits
 
 MOST_ROWS = 2**31 - 1

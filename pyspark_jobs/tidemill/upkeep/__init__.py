@@ -1,1 +1,1 @@
-"""Upkeep of a repository: checks of everything that it holds."""
+"""Upkeep: merging, joining of published files, retention, and deletion of what no kept version names."""

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..clock import now_ms
-from ..driver.context import Context
 from ..protocol.entries import DropBases
 from ..protocol.garbage import COLLECTED, Garbage, Stored, dead_bases, garbage
 from ..protocol.named import named
 from ..protocol.refs import Refs
 from ..protocol.refs_log import position
+from ..repo.opened import Context
 from .lineage import kept_names, lineage
 
 PART = 1000

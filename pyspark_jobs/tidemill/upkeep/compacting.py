@@ -18,10 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .. import names
-from ..driver.context import Context
-from ..driver.correct import correct
-from ..driver.discard import discard_unless_named, discarded_if_full
-from ..driver.publish import place_of, read_record, repair
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..pipeline.job import Output
 from ..protocol.history import shown, shown_again
@@ -30,6 +26,10 @@ from ..protocol.records import AddedOutput, Commit, OutputFile, PublishedFile, V
 from ..protocol.records import Published as Record
 from ..protocol.refs import MAIN
 from ..protocol.successor import Origin
+from ..publishing.correct import correct
+from ..publishing.publish import place_of, read_record, repair
+from ..repo.discard import discard_unless_named, discarded_if_full
+from ..repo.opened import Context
 from ..sinks.asked import folder_of
 from ..sinks.contract import SinkPlace
 from ..sinks.folder import Folder

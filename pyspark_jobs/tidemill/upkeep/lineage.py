@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from .. import names
-from ..driver.context import Context
 from ..protocol.log import Fork, Log
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN, Refs
 from ..protocol.retained import At, kept_objects, kept_versions, pinned
+from ..repo.opened import Context
 
 READERS = 16
 """How many commits are read at once. Reading is waiting, on S3."""

@@ -19,8 +19,6 @@ from .. import names
 from ..batch.merging import Merge, MergedRun, MergeWork, merged_runs, outcomes, stored
 from ..batch.work import Engine
 from ..clock import now_ms
-from ..driver.context import Context
-from ..driver.identity import check_root
 from ..errors import CorruptState, TidemillError
 from ..protocol.bases import applies, fits, idle, lay
 from ..protocol.compatible import renamed_schemas
@@ -28,6 +26,8 @@ from ..protocol.entries import Base
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
 from ..protocol.refs_log import position
+from ..repo.identity import check_root
+from ..repo.opened import Context
 from ..state.older import cache_key, columns_key
 from ..state.versions import checked
 from ..store import ObjectMissing

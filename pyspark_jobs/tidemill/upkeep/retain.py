@@ -7,13 +7,13 @@ versions below it.
 from __future__ import annotations
 
 from ..clock import now_ms
-from ..driver.context import Context
-from ..driver.publish import published_through
 from ..protocol.entries import Floor
 from ..protocol.refs import Kept, Refs
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
 from ..protocol.retention import Observed, Retention, floors
+from ..publishing.publish import published_through
+from ..repo.opened import Context
 
 
 def wanted(context: Context, retention: Retention) -> Kept:

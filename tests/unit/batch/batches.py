@@ -14,9 +14,9 @@ from tests.unit.protocol import valid_records as make
 from tidemill.batch import scatter, wire
 from tidemill.batch.batch import Batch
 from tidemill.batch.wire import Chunk, Header, Message
-from tidemill.driver.tasks import assigned
 from tidemill.pipeline.job import compile_job
 from tidemill.protocol.records import Split
+from tidemill.run.tasks import assigned
 from tidemill.settings import Settings
 from tidemill.sources.contract import ROW, Block, EarlyFiles, ReadContext, SmallFiles
 

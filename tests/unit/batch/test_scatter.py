@@ -19,7 +19,7 @@ from tidemill.batch.batch import Batch
 from tidemill.batch.inbox import Inbox
 from tidemill.batch.scatter import split_hash
 from tidemill.batch.sender import pieces
-from tidemill.sources.contract import REJECT_SCHEMA
+from tidemill.quarantine.rows import REJECT_SCHEMA
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
-from tidemill.verbs import warm
+from tidemill.run import warm
 
 PIPELINE = """
 import tidemill as tm

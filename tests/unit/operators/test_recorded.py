@@ -16,8 +16,8 @@ from tidemill.operators.contract import describe
 from tidemill.operators.functions import Aggregate
 from tidemill.operators.recorded import clock_of, recorded_aggregates
 from tidemill.pipeline.job import compile_job
+from tidemill.reading.finished import finished
 from tidemill.testing import Tester
-from tidemill.verbs.finished import finished
 
 AT = dt.datetime(2026, 1, 1, 10, tzinfo=dt.UTC)
 NUMBERS: dict[str, list[Any]] = {

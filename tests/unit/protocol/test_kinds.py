@@ -52,5 +52,5 @@ def test_no_module_compares_the_kind_of_a_commit_with_a_name() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): compared(path.read_text()) for path in PACKAGE.rglob("*.py")}
     assert {path: those for path, those in found.items() if those} == {
         "cli/progress.py": ["progress.kind == 'sweep'"],  # a line of progress is of a plan, as the next ones are
-        "driver/drain.py": ["planned.kind != 'batch'", "swept.kind == 'sweep'"],
+        "run/drain.py": ["planned.kind != 'batch'", "swept.kind == 'sweep'"],
     }

@@ -1,0 +1,180 @@
+"""`migrate`: rewrite the state of operators for code that declares them otherwise.
+
+A `migrate` commit has the new state; nothing else changes. State is rewritten by key ranges, in tasks. CRASH: the
+segments are stored first and count only once the commit names them; one conditional create is the whole migration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+from .. import names
+from ..batch.migrating import MigrateWork
+from ..batch.place import Place
+from ..batch.rewriting import Rewrite
+from ..batch.work import Engine
+from ..errors import Fenced, InvalidInput, TidemillError
+from ..installed import version_of_tidemill
+from ..pipeline.definition import described_function
+from ..pipeline.places import check_places
+from ..protocol import decide
+from ..protocol.compatible import accepted_changes
+from ..protocol.kinds import Changes
+from ..protocol.records import Commit, OperatorMetrics, Segment
+from ..publishing.correct import correct, required
+from ..repo.discard import discard_names
+from ..repo.identity import check_root
+from ..repo.opened import Context
+from ..run.execute import receipts_of
+from ..store.probe import probe
+from .migration import Move, Wanted, moves_of, renames_of
+
+RANGE_ROWS = 1 << 18
+"""About how many rows a task holds at once."""
+RANGE_BYTES = 64 << 20
+"""About how many bytes of segments a task holds at once."""
+
+
+def migrate(context: Context, wanted: Wanted, reason: str, engine: Callable[[], Engine]) -> Commit:
+    """Rewrite the state that `wanted` names, and return the commit. `InvalidInput` if rows do not fit or are lost.
+
+    Then nothing has changed, and what was stored is deleted again. `Fenced` if another run commits first. `engine` is
+    called once it is known that there is something to rewrite.
+    """
+    required("migrate", reason)
+    check_places(context.pipeline, context.root, context.storage_options)
+    context.refresh()
+    check_root(context)
+    head = context.head()
+    moves = moves_of(context, head, wanted)
+    assert head is not None
+    probe(context.store)
+    place = context.task_place(head.version + 1)
+    try:
+        used = engine() if any(move.rewrites for move in moves) else None
+        made = {move.name: _made(context, place, move, used) for move in moves}
+    except Exception:
+        _discard(context, place, moves, frozenset())
+        raise
+    try:
+        commit = correct(context, context.origin(head), "migrate", _changes(context, head, moves, made, place, reason))
+    except Fenced:  # and no other error, because after any other the commit may be there, or still arrive
+        _discard(context, place, moves, frozenset())
+        raise
+    kept = frozenset(one.name for maps in commit.state.values() for of_map in maps.values() for one in of_map)
+    if any(rewrite.moves for move in moves for rewrite in move.rewrites):
+        _discard(context, place, moves, kept)
+    return commit
+
+
+def planned(context: Context, wanted: Wanted) -> list[Move]:
+    """Return what `migrate` would do to each operator. Writes nothing, and calls no function."""
+    context.refresh()
+    return moves_of(context, context.head(), wanted)
+
+
+def ranges_of(segments: list[Segment]) -> int:
+    """Return into how many key ranges a map is cut. It does not depend on the engine."""
+    objects = {segment.name: segment for segment in segments}.values()
+    rows, size = sum(one.rows for one in objects), sum(one.size for one in objects)
+    return min(1 << 12, max(1, -(-rows // RANGE_ROWS), -(-size // RANGE_BYTES)))
+
+
+Made = dict[str, tuple[list[Segment], int]]
+"""The segments and the rows of each map."""
+
+
+def _made(context: Context, place: Place, move: Move, engine: Engine | None) -> Made:
+    """Return the new state of an operator."""
+    rewrites = {rewrite.after.name: rewrite for rewrite in move.rewrites}
+    found: Made = {}
+    for name in move.description["maps"]:
+        if name in rewrites and engine is not None:
+            found[name] = _rewritten(context, place, rewrites[name], move, engine)
+        else:
+            found[name] = (move.state.get(name, []), move.rows.get(name, 0))
+    return found
+
+
+def _rewritten(
+    context: Context, place: Place, rewrite: Rewrite, move: Move, engine: Engine
+) -> tuple[list[Segment], int]:
+    segments = move.state[rewrite.after.name]
+    work = MigrateWork(place, rewrite, segments, ranges_of(segments), context.modules, context.paths)
+    receipts = receipts_of(engine.execute(work))
+    name, of = rewrite.operator, rewrite.after.name
+    rows = sum(receipt.rows[name][of] for receipt in receipts)
+    before = move.rows.get(of)
+    if before is not None and rows != before and not rewrite.drop_keys and rewrite.merge is None:
+        raise InvalidInput(f"{rewrite.what}: {before:,} rows became {rows:,}, expected as many")
+    return decide.merge_state(receipts)[name][of], rows
+
+
+def _changes(
+    context: Context, head: Commit, moves: list[Move], made: Mapping[str, Made], place: Place, reason: str
+) -> Changes:
+    """Return what the commit changes."""
+    olds = {move.old for move in moves}
+    state = {name: maps for name, maps in head.state.items() if name not in olds}
+    rows = {name: maps for name, maps in head.rows.items() if name not in olds}
+    schemas = {name: schema for name, schema in head.schemas.items() if name not in olds}
+    metrics = {
+        name: OperatorMetrics(rows_total=one.rows_total, state_bytes=one.state_bytes)
+        for name, one in head.operators.items()
+        if name not in olds
+    }
+    for move in moves:
+        maps = made[move.name]
+        state[move.name] = {name: segments for name, (segments, _) in maps.items()}
+        rows[move.name] = {name: count for name, (_, count) in maps.items()}
+        schemas[move.name] = move.description
+        sizes = {one.name: one.size for segments, _ in maps.values() for one in segments}
+        first = next(iter(maps.values()), ([], 0))
+        metrics[move.name] = OperatorMetrics(rows_total=first[1], state_bytes=sum(sizes.values()))
+    before = {move.name: head.schemas[move.old] for move in moves}
+    return {
+        "attempt": place.attempt,
+        "reason": reason,
+        "state": state,
+        "rows": rows,
+        "schemas": schemas,
+        "operators": metrics,
+        "next_deadline": _deadlines(context, head, state),
+        "renamed": renames_of(head, moves),
+        "state_changes": accepted_changes(before, {move.name: move.description for move in moves}),
+        "code": {
+            "reference": context.reference,
+            "tidemill": version_of_tidemill(),
+            "functions": {m.name: [described_function(r.function) for r in m.rewrites] for m in moves if m.rewrites},
+        },
+    }
+
+
+def _deadlines(context: Context, head: Commit, state: Mapping[str, Mapping[str, list[Segment]]]) -> dict[str, int]:
+    """Return the earliest deadline of each timer."""
+    found: dict[str, int] = {}
+    for name, maps in state.items():
+        placed = context.job.operators.get(name)
+        clock = None if placed is None else placed.operator.clock
+        deadlines = [
+            one.min_deadline_ms for of_map in maps.values() for one in of_map if one.min_deadline_ms is not None
+        ]
+        if clock is not None and deadlines:
+            timer = "batch" if clock == "batch" else f"event/{name}"
+            found[timer] = min(*deadlines, found.get(timer, deadlines[0]))
+    return {timer: time for timer, time in head.next_deadline.items() if timer == "event"} | found
+
+
+def _discard(context: Context, place: Place, moves: list[Move], kept: frozenset[str]) -> None:
+    """Delete what this migration stored, except for the segments `kept`.
+
+    A listing or a delete that fails is not an error: what remains is named by no commit.
+    """
+    for move in moves:
+        for rewrite in move.rewrites:
+            of_map = names.segment(rewrite.operator, rewrite.after.name, context.branch, "").removesuffix(".parquet")
+            prefix = f"{of_map}{place.number:010d}-{place.attempt}-"
+            with contextlib.suppress(TidemillError):
+                found = [entry.name for entry in context.store.list(prefix) if entry.name not in kept]
+                discard_names(context.store, found, place.attempt)

@@ -1,0 +1,262 @@
+"""Where the rows came from on which a user's function failed, for the message of the error.
+
+Only after a failure are splits read again, up to `LARGEST_READ` and `MOST_ROWS`. INVARIANT: the search never replaces
+the error by another one. If it fails, or finds nothing certain, the message names less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .. import _native
+from ..errors import InvalidInput
+from ..operators.keys import KeySet, KeyValues, cells_of, shown
+from ..pipeline import flow
+from ..pipeline.job import Output, Placed, Port
+from ..protocol.records import Split
+from ..schema import int64_array
+from ..schema.cells import shown_cells
+from ..sources.contract import ROW
+from .batch import Batch
+from .input import columns_read, only, read_split
+from .sender import Numbered, Origin, Outgoing, Sender
+from .sequence import GROUP_BITS, group_of, groups_of
+from .wire import Chunk, Observed
+
+LARGEST_READ = 1024**3
+"""If the splits to read again are larger, in bytes, there is no search."""
+MOST_ROWS = 10_000_000
+"""The search stops after this many rows."""
+_MOST_GROUPS = 100
+"""If a call was given rows of more groups of keys, there is no search: a message could not name them."""
+_NUMPY_NUMBER = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+"""A number as NumPy shows it, such as `np.int64(7)`."""
+_NAMED = 3
+"""How many files, rows and keys a message names."""
+
+
+def without_numbers(chunk: Chunk) -> pa.RecordBatch:
+    """Return the rows of a chunk as the operator prepared them, without their numbers."""
+    rows = chunk.batch()
+    return rows.drop_columns([ROW]) if ROW in rows.schema.names else rows
+
+
+def failed_rows(
+    batch: Batch, placed: Placed, range_index: int, chunks: Sequence[Chunk], number: int, error: InvalidInput
+) -> str:
+    """Say which rows of chunk `number` a failed call was given, and where from: a file, or an operator and files."""
+    chunk, row = chunks[number], getattr(error, "row", None)
+    port = placed.ports[chunk.head.port]
+    given = without_numbers(chunk)
+    what = "rows" if row is None else f"the row {_shown_row(given.slice(row, 1))}"
+    found = None
+    with contextlib.suppress(Exception):  # the search calls sources and the user's steps again
+        places = [row] if row is not None else _places_of_key(given, placed, getattr(error, "key", "None"))
+        if places and chunk.head.split is not None:
+            found = _listed_rows(_row_numbers(batch, port, range_index, chunks, chunk, places))
+        elif places:
+            found = _emitted(batch, port, chunk, places)
+    if chunk.head.split is not None:
+        return f"{what} of file `{batch.plan.splits[chunk.head.split].path}`{found or ''}"
+    emitters = " or ".join(f"`{name}`" for name in batch.job.upstream_of(port))
+    return f"{what} that operator {emitters} emitted{found or _from_files(batch)}"
+
+
+def _from_files(batch: Batch) -> str:
+    files = list(dict.fromkeys(f"`{split.path}`" for split in batch.plan.splits))
+    return f" from the files {_listed(files, len(files))}" if files else ""
+
+
+def _listed(named: Sequence[str], count: int) -> str:
+    """Return the first of `count` things, of which the first few are `named`, and how many others there are."""
+    more = count - len(named[:_NAMED])
+    return ", ".join(named[:_NAMED]) + (f" and {more:,} more" if more else "")
+
+
+def _listed_rows(numbers: Sequence[int]) -> str:
+    rows = _listed([f"{number + 1}" for number in numbers[:_NAMED]], len(numbers))
+    return f", row {rows}" if len(numbers) == 1 else f", rows {rows}"
+
+
+def _shown_row(row: pa.RecordBatch) -> str:
+    """Return the cells of a row as messages show them, in 200 characters at most."""
+    found = ((name, shown_cells(row.column(name))[0]) for name in row.schema.names)
+    return f"({_short(', '.join(f'{name}={_shown_cell(value)}' for name, value in found))})"
+
+
+def _shown_cell(value: object) -> str:
+    return str(value) if isinstance(value, date) else repr(value)
+
+
+def _shown_key(keys: pa.RecordBatch, row: int) -> str:
+    cells = [_shown_cell(value) for value in cells_of(keys, row)]
+    return cells[0] if len(cells) == 1 else f"({', '.join(cells)})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _places_of_key(given: pa.RecordBatch, placed: Placed, key: str) -> list[int]:
+    """Return the places of the rows whose key an error shows as `key`; empty if that is not known."""
+    if key == "None":  # the error may have no key
+        return []
+    key = _NUMPY_NUMBER.sub(r"\1", key)  # functions that are given frames get such keys
+    keys = zip(*(shown_cells(given.column(name)) for name in flow.key_of(given, placed.operator)), strict=True)
+    return [place for place, cells in enumerate(keys) if key in (repr(cells), shown(cells))]
+
+
+class _TooMuchError(Exception):
+    """The search would cost too much."""
+
+
+class _Caught(Outgoing):
+    """Keeps the numbered rows that reach some inputs of operators. Nothing is sent."""
+
+    def __init__(self, sender: Sender, origin: Origin, wanted: Collection[str]) -> None:
+        super().__init__(sender, origin)
+        self._wanted = wanted
+        self.rows: list[pa.RecordBatch] = []
+
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
+        """Keep the rows as the operator prepares them, each with its number, without the late ones."""
+        if port.label in self._wanted:
+            handle, data_pass = port.operator.open_port(port.number), self.sender.batch.preparing(port)
+            prepared = handle.prepare(flow.read_columns(rows, port), data_pass, combine=False)
+            self.rows.append(Numbered(prepared, rows).rows)
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Ignore rows for a sink."""
+
+
+def _read_again(
+    batch: Batch, ports: Sequence[Port], numbers: Sequence[int]
+) -> Iterator[tuple[Split, int, pa.RecordBatch]]:
+    """Yield the numbered rows of some splits that reach inputs of operators: split, number of the block, rows."""
+    if sum(batch.plan.splits[number].size for number in numbers) > LARGEST_READ:
+        raise _TooMuchError
+    sender, read = Sender(batch, 0, Observed(), combine=False), 0
+    for number in numbers:
+        split = batch.plan.splits[number]
+        for block in read_split(batch, split, columns_read(batch.job, split.source, batch.read_context())):
+            read += block.rows.num_rows
+            if read > MOST_ROWS:
+                raise _TooMuchError
+            origin = Origin((number, block.number), 0, number=number, split=split)
+            caught = _Caught(sender, origin, [port.label for port in ports])
+            receiver = only(batch.job, split.requeued, caught)
+            for action in batch.job.roots(split.source):
+                flow.run(batch.job, action.number, block.rows, receiver, f"`{split.path}`")
+            yield from ((split, block.number, rows) for rows in caught.rows)
+
+
+def _row_numbers(
+    batch: Batch, port: Port, range_index: int, chunks: Sequence[Chunk], chunk: Chunk, places: Sequence[int]
+) -> list[int]:
+    """Return the numbers in their file of rows of a chunk that was read from a split."""
+    number, block, turn, piece = chunk.head.order
+    ends = [hi for _, hi in batch.bounds]
+    of_port = [one for one in chunks if one.head.port == chunk.head.port]
+    earlier = [one for one in of_port if one.head.order[:3] == (number, block, turn) and one.head.order[3] < piece]
+    before = sum(one.batch().num_rows for one in earlier)
+    turns = 0
+    for _, found, rows in _read_again(batch, [port], [number]):
+        turns += found == block
+        if found == block and turns == turn:
+            sent = _native.partition(rows, flow.key_of(rows, port.operator), ends)[range_index]
+            numbers: list[int] = sent.column(ROW).take(int64_array([before + place for place in places])).to_pylist()
+            return [] if None in numbers else numbers
+    return []
+
+
+@dataclass
+class _Key:
+    """A key of an operator that emitted, and its rows in the batch: how many, and the first few."""
+
+    cells: str
+    rows: int = 0
+    places: list[str] = field(default_factory=list)
+
+
+def _emitted(batch: Batch, port: Port, chunk: Chunk, places: Sequence[int]) -> str | None:
+    """Say for which key some rows of a chunk were emitted, and from which rows of the batch. None if unknown.
+
+    The order number of an emitted row has the group of its key, so the key is one of those in that group.
+    """
+    (name,) = batch.job.upstream_of(port)
+    emitter, rows = batch.job.operators[name], chunk.batch()
+    if emitter.level or ROW not in rows.schema.names:
+        return None
+    failed = rows.take(int64_array(places))
+    groups = set(groups_of(failed.column(ROW)).to_pylist())
+    if None in groups or len(groups) > _MOST_GROUPS:
+        return None
+    found = _rows_of_groups(batch, emitter, groups)
+    when = " when the watermark moved," if chunk.head.pass_number else ""
+    if not any(found.values()):
+        fired = " when a timeout fired," if not when and name not in batch.begins else when
+        return f"{fired} for a key without rows in this batch"
+    if not all(found.values()):
+        return None
+    keys = [key for of_group in found.values() for key in _narrowed(of_group, failed, emitter)]
+    listed = _listed([place for key in keys for place in key.places], sum(key.rows for key in keys))
+    if len(keys) == 1:
+        return f"{when} for key `{_short(keys[0].cells)}`; rows of that key in this batch: {listed}"
+    named = _listed([f"`{_short(key.cells)}`" for key in keys], len(keys))
+    return f"{when} for keys among {named}; rows of these keys in this batch: {listed}"
+
+
+def _narrowed(keys: Sequence[_Key], emitted: pa.RecordBatch, emitter: Placed) -> Sequence[_Key]:
+    """Return those of several keys of one group that emitted rows show, if the rows have the key columns."""
+    names = [name for name in emitter.operator.maps[0].key.names if name in emitted.schema.names]
+    if len(keys) == 1 or len(names) < len(emitter.operator.maps[0].key.names):
+        return keys
+    seen = {_shown_key(emitted.select(names), row) for row in range(emitted.num_rows)}
+    return [key for key in keys if key.cells in seen] or keys
+
+
+def _rows_of_groups(batch: Batch, emitter: Placed, groups: set[int]) -> dict[int, list[_Key]]:
+    """Return the keys of each group that have rows in the batch, with the places of their rows."""
+    found: dict[int, dict[str, _Key]] = {group: {} for group in groups}
+    sources = batch.job.sources_of(emitter.operator.name)
+    numbers = [number for number, split in enumerate(batch.plan.splits) if split.source in sources]
+    for split, _, rows in _read_again(batch, emitter.ports, numbers):
+        key = flow.key_of(rows, emitter.operator)
+        hashes = _native.key_hashes(rows.select(key))
+        in_group = pc.is_in(_groups(hashes), value_set=int64_array(sorted(groups)))
+        rows, hashes = rows.filter(in_group), hashes.filter(in_group)
+        if not rows.num_rows:
+            continue
+        keys = KeySet(pa.Table.from_batches([rows.select(key)])).keys
+        at = KeyValues(keys, int64_array(range(keys.num_rows))).of(rows.select(key))
+        for number in range(keys.num_rows):
+            own = pc.equal(at, number)
+            group, cells = group_of(hashes.filter(own)[0].as_py()), _shown_key(keys, number)
+            _add(found[group].setdefault(cells, _Key(cells)), split, rows.column(ROW).filter(own))
+    return {group: list(keys.values()) for group, keys in found.items()}
+
+
+def _groups(hashes: pa.Array) -> pa.Array:
+    """Return the groups of key hashes, as int64."""
+    shift = pa.scalar(64 - GROUP_BITS, pa.uint64())
+    return pc.shift_right(hashes, shift).cast(pa.int64())
+
+
+def _add(key: _Key, split: Split, numbers: pa.Array) -> None:
+    """Count rows of a key, and keep the first places. If a window or a step lost the numbers, a file counts once."""
+    if numbers.null_count:
+        if f"`{split.path}`" not in key.places:
+            key.places.append(f"`{split.path}`")
+            key.rows += 1
+        return
+    key.rows += len(numbers)
+    key.places += [
+        f"`{split.path}` row {number + 1}" for number in numbers.slice(0, max(0, _NAMED - len(key.places))).to_pylist()
+    ]

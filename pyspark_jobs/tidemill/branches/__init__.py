@@ -1,0 +1,1 @@
+"""Lines of versions: branches, replays on them, comparing with them, promotions."""

@@ -1,0 +1,91 @@
+"""`check`: compare the code with the repository, without running and without writing.
+
+INVARIANT: the decisions are those of `run`, because both call the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ..errors import InvalidInput
+from ..pipeline.places import check_places
+from ..protocol.compatible import Difference, Status, worst
+from ..protocol.progress import iso
+from ..protocol.records import Commit
+from ..protocol.time import before_batch
+from ..publishing.owners import Accepted, check_outputs
+from ..repo.code import OtherCode, other_code
+from ..repo.identity import check_root
+from ..repo.open import on_branch
+from ..repo.opened import Context
+from .against import Against, against
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """How the code differs from the repository at its newest version, -1 before the first batch.
+
+    `status` is that of the worst difference: `compatible` (a run goes ahead), `needs init`, `needs migration` or
+    `refused`. With `against`, the code and `version` are those of that branch, and it says what the branch changes.
+    `other_code` are the operators and sinks whose rows this code makes in another way than the newest version did; that
+    needs nothing, and is what a change of code is for.
+    """
+
+    status: Status
+    version: int
+    differences: list[Difference] = field(default_factory=list)
+    against: Against | None = None
+    other_code: OtherCode = field(default_factory=lambda: OtherCode(-1))
+
+
+def check_against(context: Context, branch: str, tolerance: float | None = None) -> CheckReport:
+    """Return how the code differs from a branch, and how that branch differs from the one that is open."""
+    compared = against(context, branch, tolerance)
+    return replace(check(on_branch(context, branch)), against=compared)
+
+
+def check(context: Context) -> CheckReport:
+    """Return every difference, and what will happen to it. Reads refs and the newest commit, and writes nothing."""
+    if context.refs_log.read() is None:
+        context.refuse_repository_as_root()
+        if context.refuse_lost_init("check") is None:
+            missing = Difference(
+                "", "repository", context.place, "", context.job.pipeline, "needs init", "`init` creates it"
+            )
+            return CheckReport(missing.status, -1, [missing])
+    context.refresh()
+    head = context.head()
+    found = context.differences(head)
+    found += _refusal("repository", lambda: check_places(context.pipeline, context.root, context.storage_options))
+    found += _refusal("repository", lambda: check_root(context))
+    if context.publishes:
+        found += _refusal("sink", lambda: check_outputs(context, head, Accepted()))
+    found += _watermarks(context, head)
+    differs = other_code(context, head)
+    return CheckReport(worst(found), -1 if head is None else head.version, found, other_code=differs)
+
+
+def _watermarks(context: Context, head: Commit | None) -> list[Difference]:
+    """Return the watermarks of the code that the newest commit does not have: `.withWatermark` names another column."""
+    known = {} if head is None else head.watermarks
+    gone = ", ".join(sorted(name for name in known if name not in context.job.watermarks))
+    if not gone:  # a watermark that no event time has moved yet is not recorded
+        return []
+    return [
+        Difference(
+            "", "watermark", name, gone, name, "compatible",
+            f"it starts at {iso(starts_ms)}; rows whose new event time is not later than that are late",
+        )
+        for name, starts_ms in before_batch(context.job.watermarks, known).items()
+        if name not in known
+    ]  # fmt: skip
+
+
+def _refusal(what: str, look: Callable[[], None]) -> list[Difference]:
+    """Return the error that a run would end with, as a difference."""
+    try:
+        look()
+    except InvalidInput as error:
+        return [Difference("", what, "", "", "", "refused", error.first_line, error.message, error.hint or "")]
+    return []

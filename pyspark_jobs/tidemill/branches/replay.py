@@ -1,0 +1,261 @@
+"""`replay`: carry out recorded plans again on a branch, with the code at hand. Drained in one session, and resumable.
+
+INVARIANT: nothing is written before it is known that the branch can take the versions. CRASH: every batch is a commit
+of the branch, so another call continues a replay that died.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InvalidInput
+from ..names import check_name
+from ..pipeline.part import Part, part_of
+from ..protocol.history import effective
+from ..protocol.kinds import rules_of
+from ..protocol.refs import MAIN
+from ..repo.code import OtherCode, other_code
+from ..repo.open import on_branch
+from ..repo.opened import Context
+from ..repo.steps import Steps, leaves_nothing
+from ..repo.versions import VersionSpec, resolve
+from ..run.choice import Choice
+from ..run.drain import Limits, OnProgress
+from .branch import branch
+from .inputs import Files, Inputs, RecordedFile
+from .left_alone import LeftAlone, left_alone, warn
+from .outlook import Outlook
+from .replaying import Replay
+
+FILES = ("recorded", "current")
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What `replay` did: the versions of the source that it carried out, and the batches that it made on the branch.
+
+    `of_branches` has the same versions by branch, because those of a promoted branch have the numbers of that branch.
+    `left` is how many are left. The next call carries them out. `operators` are those that were computed; None: all.
+    `left_alone` are the others that this code makes in another way than was recorded.
+    `left_out`: files that are gone, which these versions were carried out without. `changed`: files that were read with
+    what they have now, which is not what the version had read. Both are empty unless `files` is "current".
+    """
+
+    branch: str
+    replayed: list[int]
+    versions: list[int]
+    left: int
+    operators: list[str] | None = None
+    left_alone: list[LeftAlone] = field(default_factory=list)
+    left_out: list[RecordedFile] = field(default_factory=list)
+    changed: list[RecordedFile] = field(default_factory=list)
+    of_branches: dict[str, list[int]] = field(default_factory=dict)
+    progress: list[Any] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """The arguments of `replay`."""
+
+    from_version: VersionSpec
+    into: str
+    to_version: VersionSpec | None = None
+    files: str = "recorded"
+    follow: bool = False
+    operators: Sequence[str] | None = None
+
+
+def replay(
+    context: Context, asked: ReplayRequest, choice: Choice, limits: Limits, on_progress: OnProgress | None = None
+) -> ReplayReport:
+    """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
+    context = context.remembering()
+    steps = Steps(context, context.head())
+    first, end = _range(steps, asked)
+    name, files = asked.into, _files(asked.files)
+    ours = _on_branch(context, name) if name in context.refresh().branches else None
+    if ours is not None:
+        _check_fork(context, ours, name, first)
+    part = _part(context, ours, asked)
+    context, ours = _letting(context, part), None if ours is None else _letting(ours, part)
+    outlook = Outlook(Inputs(context, files), part is not None)
+    if ours is None or _has_none(ours):
+        after = steps.after_version(first - 1)
+        if after is None:
+            raise InvalidInput(
+                f"replay from version {first}: version {first - 1} was rewound, or a promotion replaced it",
+                hint="replay from an earlier version; `tidemill log` shows what was replaced",
+            )
+        outlook.look(steps, steps.all[after:end])
+    if ours is None:
+        _check_code(context, name, first, part)
+        branch(context, name, at=first - 1, reason=f"replay from version {first}")
+        ours = _letting(_on_branch(context, name), part)
+        _check_fork(context, ours, name, first)
+    work = Replay(ours, steps, outlook, choice, limits, on_progress, part)
+    todo = work.left(ours.head(), steps, end)
+    if todo:
+        _check_same_code(ours, name, part)
+    alone = [] if part is None else left_alone(context, part, steps, todo)
+    warn(alone)
+    work.replay(end)
+    while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
+        done = len(work.replayed)
+        work.replay(end)
+        if len(work.replayed) == done:
+            break  # a limit was reached
+    steps = work.steps()
+    left = [step for step in work.left(ours.head(), steps, end) if not leaves_nothing(steps.commit(step))]
+    of_branches: dict[str, list[int]] = {}
+    for step in work.replayed:
+        of_branches.setdefault(context.initialised().name_of(step.branch), []).append(step.version)
+    operators = None if part is None else sorted(part.chosen)
+    return ReplayReport(
+        branch=name,
+        replayed=[step.version for step in work.replayed],
+        versions=work.done.versions,
+        left=len(left),
+        operators=operators,
+        left_alone=alone,
+        left_out=work.left_out,
+        changed=work.changed,
+        of_branches=of_branches,
+        progress=work.done.progress,
+    )
+
+
+def _on_branch(context: Context, name: str) -> Context:
+    return on_branch(context, name).remembering()
+
+
+def _range(steps: Steps, asked: ReplayRequest) -> tuple[int, int | None]:
+    """Return the first version to carry out, and the place in the steps at which to end; None: at the newest."""
+    if check_name(asked.into, "branch") == MAIN:
+        raise InvalidInput("replay into `main`: `main` cannot be a target", hint="replay into a branch, and promote it")
+    context, newest = steps.context, -1 if steps.head is None else steps.head.version
+    first = resolve(context, asked.from_version)
+    last = newest if asked.to_version is None else resolve(context, asked.to_version)
+    if not 0 <= first <= newest:
+        there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
+        raise InvalidInput(f"replay from version {first}: {there}")
+    if last < first:
+        raise InvalidInput(f"replay to version {last}: it is before version {first}, where the replay begins")
+    if last > newest:
+        raise InvalidInput(f"replay to version {last}: versions go from 0 to {newest}")
+    if asked.to_version is None:
+        end = None if asked.follow else len(steps.all)
+    else:
+        end = steps.after_version(last)
+        if end is None:
+            raise InvalidInput(
+                f"replay to version {last}: it was rewound, or a promotion replaced it",
+                hint="replay to another version, or without an end; `tidemill log` shows what was replaced",
+            )
+    return first, end
+
+
+def _has_none(branch: Context) -> bool:
+    """Whether a branch has no version of its own."""
+    head = branch.head()
+    return head is None or head.branch != branch.branch
+
+
+def _part(context: Context, ours: Context | None, asked: ReplayRequest) -> Part | None:
+    """Return the part of the pipeline that a replay computes; None: all of it. A branch goes on as it began.
+
+    `InvalidInput` for operators that do not fit, or are not those with which the branch began.
+    """
+    head, theirs = context.head(), None if ours is None else ours.head()
+    recorded = {} if head is None else head.schemas
+    began = None if ours is None or theirs is None or _has_none(ours) else theirs.computed
+    if asked.files != "recorded" and (began or asked.operators is not None):
+        raise InvalidInput(
+            f"replay with operators: files={asked.files!r}, expected 'recorded', because the state of the other "
+            "operators was made from the recorded files",
+            hint="replay all operators",
+        )
+    if asked.operators is None:
+        return part_of(context.job, began, recorded) if began else None
+    if isinstance(asked.operators, str):
+        raise InvalidInput(
+            f"replay: operators={asked.operators!r}, expected a list of names", hint=f"operators=[{asked.operators!r}]"
+        )
+    part = part_of(context.job, asked.operators, recorded)
+    if began is not None and set(began) != part.chosen:
+        computed = ", ".join(f"`{one}`" for one in began) or "all of them"
+        raise InvalidInput(
+            f"replay operators {', '.join(f'`{one}`' for one in sorted(part.chosen))} into branch `{asked.into}`: the "
+            f"branch began with {computed}",
+            hint="replay into another branch, or drop this one first",
+        )
+    return part
+
+
+def _letting(context: Context, part: Part | None) -> Context:
+    """Return the context in which the operators that the caller named may begin."""
+    return context if part is None else dataclasses.replace(context, begins=part.chosen)
+
+
+def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
+    """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither.
+
+    Corrections are the same with any code. What came before the start of the branch does not matter, either.
+    """
+    theirs = ours.head()
+    own = [] if theirs is None else reversed(list(effective(theirs, ours.log.first)))
+    if theirs is None or not any(rules_of(ours.log.commit(version)).carries_out for version in own):
+        return
+    lacking = [f"operator `{one}`" for one in sorted(theirs.schemas) if one not in ours.job.operators]
+    lacking += [f"sink `{one}`" for one in sorted(theirs.sinks) if one not in ours.job.outputs]
+    more = [f"sink `{one}`" for one in sorted(ours.job.outputs) if one not in theirs.sinks]
+    if part is not None:
+        lacking, more = [], []  # all else is as recorded
+    found = other_code(ours, theirs)
+    if part is not None:
+        found = OtherCode(
+            found.version,
+            [one for one in found.operators if one in part.chosen],
+            [one for one in found.sinks if one in part.sinks],
+        )
+    if lacking or more or found:
+        why = (
+            f"it has {lacking[0]}, which this code does not have"
+            if lacking
+            else f"its versions have no {more[0]}"
+            if more
+            else f"other code made its versions: {found.names}"
+        )
+        raise InvalidInput(
+            f"replay into branch `{name}`, which has versions up to {theirs.version}: {why}",
+            hint="continue with the code that made them; or replay into a new branch",
+        )
+
+
+def _check_code(context: Context, name: str, first: int, part: Part | None) -> None:
+    """Raise `InvalidInput` if a branch that would start before the version could not run with this code."""
+    job = context.job if part is None else part.job
+    start = None if first == 0 else context.log.commit(first - 1)
+    dataclasses.replace(context, branch=name, job=job).check_operators(start)
+
+
+def _check_fork(context: Context, ours: Context, name: str, first: int) -> None:
+    """Raise `InvalidInput` if an existing branch does not start just before the version."""
+    fork = ours.initialised().branches[name].fork
+    if fork is None or fork.version != first - 1 or (first and ours.at(first - 1) != context.at(first - 1)):
+        start = -1 if fork is None else fork.version
+        raise InvalidInput(
+            f"replay from version {first} into branch `{name}`: the branch starts at version {start} of "
+            f"`{'' if fork is None else context.initialised().name_of(fork.branch)}`",
+            hint="replay into another branch, or drop this one first",
+        )
+
+
+def _files(given: str) -> Files:
+    if given == "recorded":
+        return "recorded"
+    if given == "current":
+        return "current"
+    raise InvalidInput(f"replay: files={given!r}, expected one of {', '.join(FILES)}")

@@ -1,0 +1,1 @@
+"""Everything without some keys: state, published files and quarantine written again, and traces that stay."""

@@ -1,0 +1,104 @@
+"""What follows a `forget` commit: earlier versions are given up, and tags that keep them go if the caller agreed.
+
+CRASH: every step is an entry of `refs/` and can be repeated. `maintain` completes what a dead process left.
+"""
+
+from __future__ import annotations
+
+from ..clock import now_ms
+from ..errors import InvalidInput
+from ..protocol.compatible import first_name
+from ..protocol.entries import DropBranch, Entry, Floor, Operators, Tag
+from ..protocol.history import last_forget
+from ..protocol.records import Commit, Forgotten
+from ..protocol.refs import MAIN, Branch, Refs, Tagged
+from ..protocol.refs_log import position
+from ..protocol.retained import floor
+from ..repo.opened import Context
+
+
+def pins_below(refs: Refs, version: int) -> list[str]:
+    """Return the tags and branches that keep versions of `main` below `version`, in words."""
+    tags = [f"tag `{name}` (version {one.version})" for name, one in sorted(_tags_below(refs, version).items())]
+    return tags + [f"branch `{one.name}` (version {one.fork.version})" for one in _branches_below(refs, version)
+                   if one.fork is not None]  # fmt: skip
+
+
+def _tags_below(refs: Refs, version: int) -> dict[str, Tagged]:
+    return {name: one for name, one in refs.tags.items() if _on_main(refs, one.branch, one.version) < version}
+
+
+def _branches_below(refs: Refs, version: int) -> list[Branch]:
+    return [one for one in refs.branches.values()
+            if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
+
+
+def _on_main(refs: Refs, branch: str, version: int) -> int:
+    """Return the version of `main` from which a version of a branch comes; -1 if that is unknown."""
+    known = {one.id: one for one in refs.branches.values()}
+    while branch != MAIN:
+        fork = known[branch].fork if branch in known else None
+        if fork is None:
+            return -1
+        branch, version = fork.branch, fork.version
+    return version
+
+
+def give_up_forgotten(context: Context) -> None:
+    """Raise the floor to the last `forget` commit, and remove the initial state and the tags that hold earlier keys.
+
+    Does nothing if that was done. `InvalidInput` if a tag or branch keeps an earlier version that the caller of
+    `forget` did not agree to remove.
+    """
+    head = context.head()
+    version = last_forget(head)
+    if version is None:
+        return
+    last = next(one for one in context.log.forget_commit(version).forgotten if one.version == version)
+    entries = _entries_known(context, head) if context.refresh().seeds else {}
+
+    def make(refs: Refs, number: int) -> Entry | None:
+        del number
+        return _next_entry(refs, last, entries)
+
+    while _next_entry(context.refresh(), last, entries) is not None:
+        context.refs_log.append(make)
+
+
+def _entries_known(context: Context, head: Commit | None) -> dict[str, int]:
+    """Return for each operator of which keys were forgotten the newest entry that its last `forget` knew."""
+    found = {}
+    for one in context.log.forgotten(head):
+        commit = context.log.commit(one.version)
+        found[first_name(one.operator, commit.renamed)] = commit.refs_through
+    return found
+
+
+def _next_entry(refs: Refs, last: Forgotten, entries: dict[str, int]) -> Entry | None:
+    """Return the next entry that gives something up, or None if nothing is left to do.
+
+    `entries` has for each operator the newest entry that its last `forget` knew; initial state that was given later is
+    that of a new operator of this name. Without any initial state it may be empty.
+    """
+    placed = position(refs, now_ms())
+    reason = f"forgotten in version {last.version}"
+    seeded = [name for name, entry in sorted(entries.items())
+              if name in refs.seeds and name in refs.schemas and refs.seeds[name].number <= entry]  # fmt: skip
+    if seeded:
+        return Operators(**placed, reason=reason, schemas={name: refs.schemas[name] for name in seeded})
+    kept = floor(refs, MAIN)
+    if kept.highest >= last.version and all(at >= last.version for at in (kept.version, *kept.operators.values())):
+        return None
+    pins = pins_below(refs, last.version)
+    if pins and not last.drop_refs:
+        raise InvalidInput(
+            f"forget: {', '.join(pins)} keep versions before {last.version}, which hold forgotten keys",
+            hint="remove them; `tidemill maintain` then deletes these versions",
+        )
+    for name, tag in _tags_below(refs, last.version).items():
+        return Tag(**placed, reason=reason, name=name, branch=tag.branch, version=None)
+    for branch in reversed(_branches_below(refs, last.version)):  # a branch before the one from which it starts
+        return DropBranch(**placed, reason=reason, name=branch.name, id=branch.id)
+    operators = {name: last.version for name, at in kept.operators.items() if at < last.version}
+    version = max(kept.version, last.version)
+    return Floor(**placed, reason=reason, branch=MAIN, version=version, operators=operators)

@@ -1,0 +1,235 @@
+"""Published files without some keys: written again, so that a commit can withdraw their records and add the new ones.
+
+INVARIANT: rows of other keys keep their values, `_batch_id`, `_seq` and order. Only files that a record names are read;
+if the place of a sink has no files, those of the repository with the rows that it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .. import names
+from ..errors import CorruptState, InvalidInput
+from ..protocol.history import is_shown
+from ..protocol.records import AddedOutput, Commit, OutputFile, Published, VersionOf, digest
+from ..protocol.refs import MAIN
+from ..publishing.publish import place_of, read_record
+from ..repo.opened import Context
+from ..schema import to_arrow
+from ..sinks import recorded_folder
+from ..sinks.asked import folder_of, is_called
+from ..sinks.contract import Sink
+from ..sinks.forms import staged, unstaged
+from ..sinks.partitions import folder_values
+from ..sinks.public import parsed
+from ..spelling import unknown
+from ..store import ObjectMissing
+from .keys import Keys
+from .state import Writing
+
+
+@dataclass(frozen=True)
+class Content:
+    """The bytes of a file and how many rows they have."""
+
+    data: bytes
+    rows: int
+
+
+@dataclass
+class Republished:
+    """What a commit must withdraw and add in one sink, and which published files held the keys or are gone.
+
+    `records` are versions whose records are replaced. `elsewhere` are rows that were not looked at, in words.
+    """
+
+    records: list[int] = field(default_factory=list)
+    adds: list[AddedOutput] = field(default_factory=list)
+    rewritten: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A file whose rows a sink shows: a published one, or if the place has no files, a committed one.
+
+    `uri` is for people. `content` returns its bytes, or None if it is gone.
+    """
+
+    uri: str
+    suffix: str
+    extension: str
+    rows: int
+    checksum: str
+    content: Callable[[], bytes | None]
+    is_ours: bool = True
+    """False: the repository published it of which this is a copy."""
+
+
+def sink_of(context: Context, name: str) -> Sink:
+    """Return the sink of a name. `InvalidInput` if it has no place."""
+    output = context.job.outputs.get(name)
+    if output is None:
+        raise unknown("sink", name, list(context.job.outputs))
+    if output.sink is None or is_called(output.sink):
+        raise InvalidInput(f"forget: sink `{name}` has no place, so it has no columns to look at")
+    return output.sink
+
+
+def without_keys(
+    context: Context, head: Commit, name: str, columns: Sequence[str], keys: Keys, to: Writing
+) -> Republished:
+    """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks."""
+    made = Republished()
+    sink = sink_of(context, name)
+    for record in records(context, head, name):
+        if record.uri != sink.uri:
+            made.missing += [f"{record.uri}/{file.name}" for file in record.files]
+            if recorded_folder(record.kind, record.uri) is None:
+                made.elsewhere.append(f"the rows of version {record.version} in `{record.uri}`, its earlier place")
+            continue
+        files: list[tuple[Shown, Content]] = []
+        is_ours = False
+        for file in shown_files(context, sink, record):
+            if not file.is_ours:
+                made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
+                continue
+            data = file.content()
+            if data is None and folder_of(sink) is None:
+                raise InvalidInput(
+                    f"forget: sink `{name}` shows rows of version {record.version} in `{sink.uri}`, but the repository "
+                    f"does not keep them any more (`{file.uri}`), so it cannot say which of them have the key",
+                    hint=f"remove the key from the place yourself, and call forget without columns for `{name}`",
+                )
+            if data is None:
+                made.missing.append(file.uri)
+                continue
+            _refuse_altered(file, data)
+            left = _filtered(context, record, file, data, columns, keys)
+            if left is not None:
+                is_ours = True
+                made.rewritten.append(file.uri)
+            files.append((file, Content(data, file.rows) if left is None else left))
+        if is_ours:
+            made.records.append(record.version)
+            if not to.dry_run:
+                stored = list(_stored(context, name, files, to, len(made.adds)))
+                made.adds += [AddedOutput(MAIN, record.version, stored)] if stored else []
+    return made
+
+
+def _refuse_altered(file: Shown, data: bytes) -> None:
+    if (found := digest(data)) != file.checksum:
+        raise CorruptState(
+            f"forget: read `{file.uri}`: found checksum {found}, but {file.checksum} was published",
+            hint="restore the file, or move it away and remove the key from it yourself",
+        )
+
+
+def records(context: Context, head: Commit, name: str) -> Iterator[Published]:
+    """Yield the published records of a sink whose rows it shows, oldest first."""
+    prefix = names.published(MAIN, name)
+    for entry in context.store.list(prefix):
+        number = names.number_in(prefix, entry.name)
+        if number is not None and number <= head.version and is_shown(head, number, name):
+            record = read_record(context, VersionOf(MAIN, number), name)
+            if record is not None:
+                yield record
+
+
+def shown_files(context: Context, sink: Sink, record: Published) -> Iterator[Shown]:
+    """Yield the files whose rows a sink shows of a record."""
+    folder, place = folder_of(sink), place_of(context, record.sink)
+    if folder is None:
+        commit = context.log.commit(record.version)
+        for one in _committed(commit, record.sink):
+            yield Shown(
+                one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, context, one),
+                is_ours=commit.pipeline_uuid == place.owner.uuid,
+            )  # fmt: skip
+        return
+    for file in record.files:
+        public, content = parsed(file.name), partial(folder.fetch, place, file.name)
+        suffix, extension = file.name.removesuffix(file.name.rpartition("/")[2]), f".{file.name.rpartition('.')[2]}"
+        is_ours = public is None or public.is_ours(place.owner)
+        yield Shown(f"{sink.uri}/{file.name}", suffix, extension, file.rows, file.checksum, content, is_ours)
+
+
+def _committed(commit: Commit, sink: str) -> list[OutputFile]:
+    """Return the files of the repository with the rows that a version made visible."""
+    added = (file for one in commit.adds.get(sink, []) for file in one.files)
+    return [file for file in (*commit.outputs.get(sink, []), *added) if file.rows]
+
+
+def _object(context: Context, file: OutputFile) -> bytes | None:
+    try:
+        return context.store.get(file.name)
+    except ObjectMissing:
+        return None
+
+
+def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str) -> pa.Table:
+    """Return the columns that hold the key, with the types of the key. `InvalidInput` if they do not fit."""
+    for column in columns:
+        if column not in table.column_names:
+            raise unknown(f"column of {where}", column, table.column_names)
+    schema = keys.columns.schema
+    try:
+        return table.select(list(columns)).rename_columns(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(
+            f"forget: the columns {', '.join(columns)} of {where} do not fit the key: {error}"
+        ) from error
+
+
+def rows_of(context: Context, record: Published, file: Shown, data: bytes) -> pa.Table:
+    """Return the rows of a file that a sink shows, with its partition columns."""
+    commit = context.log.commit(record.version)
+    schema = pa.schema([*to_arrow(commit.sinks[record.sink]["schema"]), *added_fields()])
+    return unstaged([(data, file.suffix)], schema, file.extension, file.uri)
+
+
+def _filtered(
+    context: Context, record: Published, file: Shown, data: bytes, columns: Sequence[str], keys: Keys
+) -> Content | None:
+    """Return the content of a file without the keys, or None if it has none of them."""
+    table = rows_of(context, record, file, data)
+    is_ours = keys.among(key_columns(table, columns, keys, f"sink `{record.sink}`"))
+    if not any(is_ours.to_pylist()):
+        return None
+    left = table.filter(pc.invert(is_ours))
+    left = left.drop_columns(list(folder_values(file.suffix)))
+    made = staged(left, file.extension) if left.num_rows else []
+    return Content(made[0].data if made else b"", left.num_rows)
+
+
+def _stored(
+    context: Context, name: str, files: Sequence[tuple[Shown, Content]], to: Writing, index: int
+) -> Iterator[OutputFile]:
+    """Store the files of a record in the repository, without those that have no row left."""
+    for part, (file, content) in enumerate(one for one in files if one[1].rows):
+        path = to.name(names.output(name, context.branch, to.stem(index), 0, part, file.extension))
+        etag = context.store.put(path, content.data) or ""
+        yield OutputFile(
+            name=path,
+            checksum=digest(content.data),
+            size=len(content.data),
+            rows=content.rows,
+            pass_number=0,
+            lo=0,
+            part=part,
+            suffix=file.suffix,
+            extension=file.extension,
+            etag=etag,
+        )
+
+
+def added_fields() -> list[pa.Field]:
+    """Return the columns that Tidemill adds to the rows of sinks."""
+    return [pa.field(name, pa.int64()) for name in names.ADDED]

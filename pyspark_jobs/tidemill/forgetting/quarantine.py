@@ -1,0 +1,73 @@
+"""Quarantine files without rows that may hold some keys. Rows that could not be read are text.
+
+INVARIANT: a row that could not be read goes if its text contains every part of a key. Rows of others may go with it,
+but none of the key stay.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .. import names
+from ..protocol.records import Commit, QuarantineFile, digest
+from ..quarantine.rows import CONTENT
+from ..repo.opened import Context
+from ..state.versions import fetch
+from .keys import Keys
+from .state import Writing
+
+
+def without_keys(
+    context: Context, commits: Iterator[Commit], keys: Keys, to: Writing
+) -> tuple[list[QuarantineFile], dict[str, int]]:
+    """Store the quarantine files of commits again, without rows that may hold a key. A dry run only looks.
+
+    Returns the files that a commit must name, and by file how many rows went.
+    """
+    stored: list[QuarantineFile] = []
+    removed: dict[str, int] = {}
+    for commit in commits:
+        for file in commit.quarantine:
+            table = rows_of(context, file)
+            left = table.filter(pa.array([not holds(row, keys) for row in table.to_pylist()], pa.bool_()))
+            if left.num_rows < table.num_rows:
+                removed[file.name] = table.num_rows - left.num_rows
+            if left.num_rows and not to.dry_run:
+                stored.append(_store(context, left, to, len(stored)))
+    return stored, removed
+
+
+def rows_of(context: Context, file: QuarantineFile) -> pa.Table:
+    """Return the rows of a quarantine file with all its columns."""
+    data = fetch(context.store, file.name, file.checksum)
+    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+
+
+def holds(row: dict[str, Any], keys: Keys) -> bool:
+    """Whether a row of quarantine may hold one of the keys."""
+    return any(keys.is_in_row(text, is_unreadable) for text, is_unreadable in texts_of(row))
+
+
+def texts_of(row: dict[str, Any]) -> Iterator[tuple[str | None, bool]]:
+    """Yield what a row of quarantine has of the rejected row, and whether that could not be read.
+
+    `text` has the columns that the operator was given, `content` those of the source.
+    """
+    yield row["text"], row["line"] is not None
+    for name, content in row.items():
+        if name.startswith(CONTENT) and content is not None:
+            yield json.dumps(content, default=str, ensure_ascii=False), False
+
+
+def _store(context: Context, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.combine_chunks(), sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    name = to.name(names.quarantine(context.branch, to.stem(index)))
+    context.store.put(name, data)
+    return QuarantineFile(name, digest(data), len(data), rows.num_rows)

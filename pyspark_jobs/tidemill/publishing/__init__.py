@@ -1,0 +1,1 @@
+"""Committed outputs in the places of sinks: published, withdrawn, shown again, and whose they are."""

@@ -1,0 +1,192 @@
+"""Checks of the sinks before a plan is written: their places belong to us, and their columns stay the same.
+
+INVARIANT: a batch is never committed for a sink that would then refuse to publish it, so a refusal costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..counts import count_of
+from ..errors import InvalidInput
+from ..pipeline.job import Output
+from ..protocol.records import Commit
+from ..repo.opened import Context
+from ..schema import difference, to_arrow, to_ddl
+from ..sinks.asked import folder_of, seen
+from ..store import relative_folder
+from .publish import place_of, published_through, take_over
+
+LOG = logging.getLogger("tidemill")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The risks that the caller of a run accepts."""
+
+    adopt_sink: bool = False
+    replace_sink: bool = False
+    output_change: bool = False
+    drop: tuple[str, ...] = ()
+    """Operators whose state a promotion may end."""
+
+    def __post_init__(self) -> None:
+        if self.adopt_sink and self.replace_sink:
+            raise InvalidInput("run: found both adopt_sink and replace_sink, expected at most one of them")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The sinks whose places a run looked at, by what it found.
+
+    `ours`: only files of this repository. `adopted` and `replaced`: files of others, by what the caller said of them.
+    """
+
+    ours: frozenset[str] = frozenset()
+    adopted: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+
+
+NOT_SHARED = Shared()
+
+
+def missing_sinks(context: Context, head: Commit | None) -> list[str]:
+    """Return the sinks with a missing relative folder and something to publish, now or in the last published version.
+
+    This process may run in another folder than the one before. It logs a warning if the sink has published before.
+    """
+    if head is None or not context.publishes:
+        return []
+    relative = {
+        name: output.sink.path
+        for name, output in context.job.outputs.items()
+        if output.sink is not None
+        and (folder := relative_folder(output.sink.path)) is not None
+        and not os.path.exists(folder)
+    }
+    through = published_through(context, head) if relative else -1
+    last = context.log.commit(through) if through >= 0 else None
+    for name, path in relative.items():
+        if last is not None and last.outputs.get(name):
+            LOG.warning(
+                "sink `%s`: version %d was published in `%s`, but this folder does not exist in %s, the working folder "
+                "of this process; new versions are published there. If the path is right, `tidemill publish --from 0` "
+                "restores the files; otherwise use an absolute path",
+                name, last.version, path, os.getcwd(),
+            )  # fmt: skip
+    return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
+
+
+def check_outputs(context: Context, head: Commit | None, accepted: Accepted) -> None:
+    """Raise `InvalidInput` if a sink would write other columns, partitions or another format than up to the head."""
+    for name, output in context.job.outputs.items():
+        before = None if head is None else head.sinks.get(name)
+        if output.sink is None or not output.sink.path or before is None or accepted.output_change:
+            continue
+        if output.sink.uri == before.get("uri") and (change := _change(before, output)) is not None:
+            raise InvalidInput(
+                f"sink `{name}` at `{output.sink.path}`: {change}; readers of the sink would find both",
+                hint="restore the output, give the sink another path, or accept the change for one run: "
+                "run(accept_output_change=True) or --accept-output-change",
+            )
+
+
+def _change(before: Mapping[str, Any], output: Output) -> str | None:
+    """Return how a sink's output differs from the recorded one, or None."""
+    assert output.sink is not None
+    now = output.sink.describe()
+    schema = to_ddl(output.schema)
+    if before["schema"] != schema:
+        detail = difference(to_arrow(before["schema"]), output.schema)
+        return f"has columns `{before['schema']}`, this code writes `{schema}`" + (f" ({detail})" if detail else "")
+    for what in dict.fromkeys(("kind", "partitionBy", *now)):
+        if what != "path" and (before.get(what) or []) != (now.get(what) or []):
+            word = _WORDS.get(what, f"`{what}`")
+            return f"has {word} {_shown(before.get(what))}, this code writes {_shown(now.get(what))}"
+    return None
+
+
+_WORDS = {"kind": "format", "partitionBy": "partition columns"}
+
+
+def _shown(value: Any) -> str:
+    return f"`{value}`" if isinstance(value, str) else ", ".join(f"`{one}`" for one in value or ()) or "none"
+
+
+def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> Shared:
+    """Raise `InvalidInput` if another repository has files in the place of a sink, unless the caller accepts that.
+
+    A place is listed until this repository is seen to have files there alone. So of two repositories that publish there
+    for the first time at once, the next batch of each finds the other.
+    """
+    ours: set[str] = set()
+    adopted: set[str] = set()
+    replaced: set[str] = set()
+    for output in context.job.outputs.values():
+        if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
+            continue
+        present = list(seen(output.sink, place_of(context, output.name)))
+        others = [one.name for one in present if not one.is_ours]
+        if others and not (accepted.adopt_sink or accepted.replace_sink):
+            raise InvalidInput(
+                f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(others), 'file')} that another "
+                f"repository of pipeline `{context.job.pipeline}` published, for example `{others[0]}`; readers of the "
+                "sink would find the rows of both",
+                hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
+                "--adopt-sink; or delete them once ours are published: run(replace_sink=True) or --replace-sink",
+            )
+        if others and accepted.replace_sink and folder_of(output.sink) is None:
+            raise InvalidInput(
+                f"sink `{output.name}` at `{output.sink.path}`: what another repository wrote there can be deleted "
+                "only from a folder of files",
+                hint="give the sink another path, or delete it yourself; or keep it: run(adopt_sink=True) or "
+                "--adopt-sink",
+            )
+        if others:
+            (adopted if accepted.adopt_sink else replaced).add(output.name)
+        elif present:
+            ours.add(output.name)
+    return Shared(frozenset(ours), frozenset(adopted), frozenset(replaced))
+
+
+def owner(context: Context, head: Commit | None, output: Output) -> str | None:
+    """Return our uuid if the head records that this repository owns the place of a sink."""
+    if head is None or not _is_there(head, output):
+        return None
+    uuid = context.initialised().uuid
+    return uuid if head.sinks[output.name].get("owner") == uuid else None
+
+
+def _is_there(head: Commit, output: Output) -> bool:
+    """Whether the head has this sink at the same place."""
+    before = head.sinks.get(output.name)
+    return before is not None and output.sink is not None and before.get("uri") == output.sink.uri
+
+
+def described(context: Context, head: Commit | None, output: Output, shared: Shared) -> dict[str, Any]:
+    """Return the description of a sink for the next commit."""
+    what = {"kind": None, "path": None} if output.sink is None else output.sink.describe()
+    ours = owner(context, head, output)
+    if ours is None and output.name in shared.ours | shared.adopted:
+        ours = context.initialised().uuid
+    uri = None if output.sink is None else output.sink.uri or None
+    return {**what, "uri": uri, "schema": to_ddl(output.schema), "owner": ours}
+
+
+def replace(context: Context, shared: Shared) -> None:
+    """Delete the files of other repositories in the places that the caller replaces. Ours are published.
+
+    A copy first publishes the versions that it shares with the original, whose files it deletes.
+    """
+    for name in sorted(shared.replaced):
+        output = context.job.outputs[name]
+        folder, place = folder_of(output.sink), place_of(context, name)
+        assert folder is not None  # `check_owners` refuses others
+        others = [one for one in folder.seen(place) if not one.is_ours]
+        take_over(context, name, others)
+        folder.remove(place, [one.name for one in others])
+        LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))

@@ -1,0 +1,162 @@
+"""What a rewind or promotion needs of the sinks: which versions they show, whether that can be undone, what came back.
+
+INVARIANT: a correction that a sink cannot carry out is refused before it is committed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+from ..counts import count_of, versions_of
+from ..errors import InvalidInput
+from ..protocol.described import is_called
+from ..protocol.history import is_shown, last_forget
+from ..protocol.kinds import rules_of
+from ..protocol.records import Commit, Published, VersionOf
+from ..repo.opened import Context
+from ..sinks import asked, recorded_folder
+from ..sinks.contract import Sink
+from ..sinks.folder import Folder
+from .former_sinks import check_former, places_of
+from .publish import NOT_DESCRIBED, place_of, read_record, works
+
+LOG = logging.getLogger("tidemill")
+
+
+SUSPECT_VERSIONS = 100
+"""For how many versions after a correction a run looks for files that it withdrew and a stalled process copied."""
+KEEP = 'leave what is published as it is: outputs="keep" or --outputs keep'
+"""What helps if a promotion cannot withdraw what a sink shows."""
+
+
+def may_have_strays(head: Commit | None) -> bool:
+    """Whether files were withdrawn so recently that a run looks for them."""
+    return head is not None and first_suspect(head) <= head.version
+
+
+def first_suspect(head: Commit) -> int:
+    """Return the first version whose files were withdrawn so recently that a run looks for them.
+
+    A `forget` may have withdrawn files of any version before it. A compaction withdraws old files, too, but a process
+    that publishes them now stalled long ago: a run looks for those of recent versions, `maintain` for all.
+    """
+    forget = last_forget(head)
+    found = [*([] if forget is None else [(0, forget)]), *head.replaced]
+    found += [(max(one.first, one.by - SUSPECT_VERSIONS), one.by) for one in head.shown_by if one.sink]
+    return min((first for first, by in found if head.version - by <= SUSPECT_VERSIONS), default=head.version + 1)
+
+
+def published_sinks(context: Context, commit: Commit) -> list[str]:
+    """Return the sinks in which a version shows rows, or whose function was called for it."""
+    return [
+        work.name
+        for work in works(context, commit)
+        if work.files or (is_called(work.described) and rules_of(commit).carries_out)
+    ]
+
+
+def refuse_unless_withdrawable(context: Context, name: str, versions: Sequence[int], verb: str) -> None:
+    """Raise `InvalidInput` if what a sink published of versions cannot be withdrawn by this code.
+
+    Files of a sink that the code no longer has are deleted by their records. Calls of a function cannot be undone so.
+    """
+    sink = context.declared_sink(name)
+    described = {one: context.log.commit(one).sinks.get(name, NOT_DESCRIBED) for one in versions}
+    calls = [one for one in versions if is_called(described[one])]
+    former = [
+        one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
+    ]
+    records = _published(context, name, former, verb)
+    with _way_out(name, verb):
+        if calls and (sink is None or not asked.is_called(sink)):
+            raise InvalidInput(
+                f"its function was called for {versions_of(calls)}, and only the function could undo that, which this "
+                "code does not have"
+            )
+        for (kind, uri), of in places_of(records):
+            check_former(kind, uri, of, place_of(context, name))
+    if sink is not None and len(former) < len(versions):
+        _refuse_withdrawal(name, sink, verb)
+
+
+def refuse_unless_shown_again(context: Context, name: str, version: int, verb: str) -> None:
+    """Raise `InvalidInput` if this code cannot publish a version again, because it does not have the sink."""
+    sink = context.declared_sink(name)
+    if sink is not None:
+        _refuse_withdrawal(name, sink, verb)
+        return
+    with _way_out(name, verb):
+        raise InvalidInput(
+            f"the rows of version {version} would have to be published again, but this code does not have the sink"
+        )
+
+
+def _refuse_withdrawal(name: str, sink: Sink, verb: str) -> None:
+    try:
+        asked.refuse_withdrawal(sink)
+    except InvalidInput as error:
+        hint = f"{error.hint}. Or {KEEP}" if verb == "promote" else error.hint
+        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
+
+
+def _published(context: Context, name: str, versions: Sequence[int], verb: str) -> list[Published]:
+    """Return the records of versions. `InvalidInput` for one that is not published yet."""
+    records = []
+    for version in versions:
+        record = read_record(context, VersionOf(context.branch, version), name)
+        if record is None:
+            raise InvalidInput(
+                f"{verb}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
+                hint="run `tidemill publish` with code that has the sink",
+            )
+        records.append(record)
+    return records
+
+
+@contextlib.contextmanager
+def _way_out(name: str, verb: str) -> Iterator[None]:
+    """Add to errors the sink's name, and what helps."""
+    try:
+        yield
+    except InvalidInput as error:
+        hint = KEEP if verb == "promote" else f"{verb} with code that has the sink, and then remove it"
+        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
+
+
+def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> dict[str, list[str]]:
+    """Withdraw files of versions from `since` on that were withdrawn before, and return their names by sink.
+
+    A process that stalled while it published may copy them after the withdrawal, and then die. On S3, the files of
+    versions before `since` are not listed, unless they are in partition folders.
+    """
+    found: dict[str, list[str]] = {}
+    if head is None or not context.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
+        return found
+    for name, folder in _folders(context, head):
+        place = place_of(context, name)
+        seen = folder.seen(place, since - 1)
+        strays = sorted(one.name for one in seen if one.is_ours and not is_shown(head, one.version, name))
+        if strays:
+            LOG.warning(
+                "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",
+                name, count_of(len(strays), "file"), strays[0],
+            )  # fmt: skip
+            folder.remove(place, strays)
+            found[name] = strays
+    return found
+
+
+def _folders(context: Context, head: Commit) -> Iterator[tuple[str, Folder]]:
+    """Yield the folders of sinks: of those of the code, and of others that were withdrawn from recently."""
+    for name, output in context.job.outputs.items():
+        folder = asked.folder_of(output.sink)
+        if folder is not None:
+            yield name, folder
+    for by in [last + 1 for _, last in head.replaced if head.version - last <= SUSPECT_VERSIONS]:
+        for name in context.log.commit(by).withdraws:
+            record = read_record(context, VersionOf(context.branch, by), name)
+            folder = None if record is None else recorded_folder(record.kind, record.uri)
+            if folder is not None and context.declared_sink(name) is None:
+                yield name, folder

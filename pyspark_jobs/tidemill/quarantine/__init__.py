@@ -1,0 +1,1 @@
+"""Rows in quarantine: their columns, why they are there, and files of them."""

@@ -1,0 +1,1 @@
+"""What a repository says without a write: state, outputs, history, differences, status."""

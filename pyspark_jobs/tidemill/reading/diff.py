@@ -1,0 +1,196 @@
+"""`diff` and `changes`: what is different between two versions, of one branch or of two. Read only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..protocol.history import effective, is_effective
+from ..repo.at import branch_name, commit_at
+from ..repo.identity import warn_if_moved
+from ..repo.open import on_branch_of
+from ..repo.opened import Context
+from ..repo.steps import Steps
+from ..repo.versions import VersionSpec
+from ..schema import empty_table, int64_array
+from .diff_outputs import OutputDiff, output_diff
+from .diff_state import Point, StateDiff, Wanted, state_diff
+from .located import same_operator
+from .read import sink_names
+
+OF_VERSION, OF_BRANCH = "version", "branch"
+
+
+@dataclass(frozen=True)
+class DiffReport:
+    """How two versions differ: the state of each operator, and the outputs of each sink.
+
+    `problems` says of an operator or sink why it cannot be compared.
+    """
+
+    before: str
+    after: str
+    operators: dict[str, StateDiff]
+    sinks: dict[str, OutputDiff]
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many keys and rows differ."""
+        found: list[StateDiff | OutputDiff] = [*self.operators.values(), *self.sinks.values()]
+        return sum(one.total for one in found)
+
+
+@dataclass(frozen=True)
+class DiffRequest:
+    """The optional arguments of `diff`."""
+
+    operator: str | None = None
+    sink: str | None = None
+    limit: int | None = None
+    tolerance: float | None = None
+    variable: str | None = None
+    partial: bool = False
+    ids: bool = False
+
+    def check(self) -> None:
+        """Raise `InvalidInput` for arguments that do not fit."""
+        if self.operator is not None and self.sink is not None:
+            raise InvalidInput("diff: found both operator and sink, expected at most one of them")
+        limit, tolerance = self.limit, self.tolerance
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidInput(f"diff: limit={limit!r}, expected a whole number of at least 0")
+        if tolerance is not None and (
+            isinstance(tolerance, bool)
+            or not isinstance(tolerance, int | float)
+            or not math.isfinite(tolerance)
+            or tolerance < 0
+        ):
+            raise InvalidInput(f"diff: tolerance={tolerance!r}, expected a number of at least 0")
+        if self.variable is not None and self.operator is None:
+            raise InvalidInput("diff: found variable without operator, expected the operator that it belongs to")
+
+    @property
+    def of_state(self) -> Wanted:
+        """The arguments that say how states are compared."""
+        return Wanted(None, self.variable, self.partial, self.tolerance, self.limit)
+
+
+def diff(context: Context, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> DiffReport | StateDiff | OutputDiff:
+    """Compare two versions: an operator's state, a sink's outputs, or everything."""
+    asked.check()
+    warn_if_moved(context)
+    if asked.operator is not None:
+        return state_diff(*_points(context, a, b, asked.operator), asked.operator, asked.of_state)
+    one, other = _points(context, a, b)
+    if asked.sink is not None:
+        return output_diff(one, other, asked.sink, asked.ids, asked.tolerance, asked.limit)
+    return _report(one, other, asked)
+
+
+def _points(context: Context, a: VersionSpec, b: VersionSpec, operator: str | None = None) -> tuple[Point, Point]:
+    verb = "compare" if operator is None else f"compare the state of `{operator}` in"
+    return Point(*commit_at(context, a, verb, operator)), Point(*commit_at(context, b, verb, operator))
+
+
+def _report(a: Point, b: Point, asked: DiffRequest) -> DiffReport:
+    operators: dict[str, StateDiff] = {}
+    sinks: dict[str, OutputDiff] = {}
+    problems: dict[str, str] = {}
+    in_b = b.schemas(None)
+    for name in [*in_b, *(one for one in a.schemas(None) if one not in in_b and _is_gone(one, a, b))]:
+        try:
+            operators[name] = state_diff(a, b, name, asked.of_state)
+        except InvalidInput as error:
+            problems[f"operator `{name}`"] = error.message
+    for name in dict.fromkeys([*sink_names(b.context, b.commit), *sink_names(a.context, a.commit)]):
+        try:
+            sinks[name] = output_diff(a, b, name, asked.ids, asked.tolerance, asked.limit)
+        except InvalidInput as error:
+            problems[f"sink `{name}`"] = error.message
+    return DiffReport(a.label, b.label, operators, sinks, problems)
+
+
+def _is_gone(name: str, a: Point, b: Point) -> bool:
+    """Whether an operator of the first version has no other name in the second one."""
+    return same_operator(name, b.commit, a.commit, b.schemas(None)) is None
+
+
+@dataclass(frozen=True)
+class Range:
+    """The arguments of `changes`."""
+
+    operator: str
+    from_version: VersionSpec
+    to_version: VersionSpec
+    each: bool = False
+    keys: Iterable[Any] | None = None
+    variable: str | None = None
+    partial: bool = False
+
+
+def changes(context: Context, asked: Range) -> pa.Table:
+    """Return the keys whose state changed after one version up to another, with both values; net, or by version."""
+    warn_if_moved(context)
+    a, b = _points(context, asked.from_version, asked.to_version, asked.operator)
+    keys: Sequence[Any] | None = None if asked.keys is None else list(asked.keys)
+    wanted = Wanted(keys, asked.variable, asked.partial, verb="changes")
+    if not asked.each:
+        return state_diff(a, b, asked.operator, wanted).table
+    _check_history(a, b)
+    before, tables = a, []
+    for now in _after(a, b):
+        tables.append(_of_version(state_diff(before, now, _name_at(now, b, asked.operator), wanted).table, now))
+        before = now
+    if not tables:
+        return _of_version(empty_table(state_diff(a, b, asked.operator, wanted).table.schema), b)
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _after(a: Point, b: Point) -> Iterator[Point]:
+    """Yield the versions that made `b` of `a`, oldest first. Those of a promoted branch stand in the promotion's place.
+
+    If the promotion kept the outputs of versions that are not its branch's, `a` may be one of these. Then the promotion
+    is a version like any other.
+    """
+    steps = Steps(b.context, b.commit, kept_only=True)
+    place = 0 if a.version < 0 else steps.ends.get(a.version)
+    if place is None:
+        for version in effective(b.commit, a.version + 1):
+            yield Point(b.context, b.context.log.commit(version))
+        return
+    opened = {b.context.at(b.version).branch: b.context}
+    for step in steps.all[place:]:
+        own = b.context if steps.is_own(step) else opened.get(step.branch)
+        if own is None:
+            own = opened[step.branch] = on_branch_of(b.context, step.branch)
+        yield Point(own, steps.commit(step))
+
+
+def _check_history(a: Point, b: Point) -> None:
+    """Raise `InvalidInput` unless the first version is in the effective history of the second one."""
+    there = a.version < 0 or (b.commit is not None and is_effective(b.commit, a.version))
+    if not there or a.context.at(a.version) != b.context.at(a.version):
+        raise InvalidInput(
+            f"changes {a.label}..{b.label}: the first version is not in the effective history of the second one",
+            hint="leave out each=True or --each to compare the two versions",
+        )
+
+
+def _name_at(then: Point, now: Point, operator: str) -> str:
+    """Return the name that an operator of the last version has in an earlier one."""
+    return same_operator(operator, then.commit, now.commit, then.schemas(operator)) or operator
+
+
+def _of_version(table: pa.Table, at: Point) -> pa.Table:
+    """Add the columns `branch` and `version` to the rows of a version."""
+    made_by = at.context.at(at.version).branch
+    branch = pa.array([branch_name(at.context, made_by)] * table.num_rows, pa.string())
+    version = int64_array([at.version] * table.num_rows)
+    found = table.add_column(0, pa.field(OF_BRANCH, pa.string()), branch)
+    return found.add_column(0, pa.field(OF_VERSION, pa.int64()), version)

@@ -1,0 +1,136 @@
+"""`explain`: the graph of a pipeline, or the history of one key, as text for people."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..counts import count_of
+from ..errors import InvalidInput
+from ..pipeline.job import Action, Job
+from ..protocol.progress import iso
+from ..repo.opened import Context
+from ..repo.recorded import refuse_without_code
+from ..spelling import unknown
+from .history import KeyVersion, history
+
+MOST_ROWS = 5
+"""How many rows of a key are shown for a version."""
+
+
+def explain(context: Context, operator: str | None, key: Any, has_key: bool) -> list[str]:
+    """Return the lines of an explanation: the graph, or with a key how its state came about."""
+    if not has_key:
+        refuse_without_code(context, "explain: the graph of a pipeline")
+        return list(_graph(context.job, operator))
+    only = next(iter(context.operators)) if len(context.operators) == 1 else None
+    if operator is None and only is None:
+        raise InvalidInput(
+            f"explain: the pipeline has {len(context.operators)} operators, expected the one that has the key",
+            hint=f"add operator=… or --operator: {', '.join(f'`{name}`' for name in sorted(context.operators))}",
+        )
+    name = operator if operator is not None else str(only)
+    versions = history(context, name, key)
+    return [f"operator `{name}`, key {_shown(key)}: {count_of(len(versions), 'change')}", *reported(versions)]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: times are ISO 8601, bytes hexadecimal, and other types text."""
+    if isinstance(value, dict):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def reported(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator[str]:
+    """Yield lines that say what changed a key, and why. `with_rows`: read the input files again."""
+    for one in versions:
+        when = "" if one.batch_time_ms is None else f", batch time {iso(one.batch_time_ms)}"
+        value = "removed" if one.value is None else _shown(one.value)
+        yield f"version {one.label} ({one.kind}{when}): {value}"
+        if one.is_oldest:
+            yield "  older versions are not kept; the value may be older than this version"
+        if one.reason:
+            yield f"  reason: {one.reason}"
+        yield from (f"  fired: {iso(deadline)}" for deadline in (one.fired if with_rows else ()))
+        yield from _files(one)
+        yield from _rows(one) if with_rows else ()
+        yield from (f"  function {name}: {_digests(found)}" for name, found in one.code.get("functions", {}).items())
+        if one.airflow:
+            yield "  Airflow: " + ", ".join(f"{name} {value}" for name, value in one.airflow.items())
+
+
+def _files(one: KeyVersion) -> Iterator[str]:
+    if one.files:
+        names = ", ".join(f"`{name}`" for name in one.files[:MOST_ROWS])
+        rest = len(one.files) - MOST_ROWS
+        yield f"  files: {names}" + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _rows(one: KeyVersion) -> Iterator[str]:
+    for row in one.rows[:MOST_ROWS]:
+        yield f"  row {_shown(row)}"
+    if len(one.rows) > MOST_ROWS:
+        yield f"  and {count_of(len(one.rows) - MOST_ROWS, 'more row', 'more rows')}"
+    yield from (f"  not read: {why}" for why in one.unread)
+
+
+def _digests(found: Any) -> str:
+    return ", ".join(f"{one['name']} {one['digest'][:12]}" for one in found)
+
+
+def _graph(job: Job, operator: str | None) -> Iterator[str]:
+    if operator is not None and operator not in job.operators:
+        raise unknown("operator", operator, job.operators)
+    yield f"pipeline `{job.pipeline}`, time zone {job.time_zone}"
+    chosen = None if operator is None else job.nodes_above([job.operators[operator].node])
+    shown: set[int] = set()
+    for action in job.actions:
+        if not action.parents and (chosen is None or action.number in chosen):
+            yield from _tree(job, action, "", shown, chosen)
+
+
+def _tree(job: Job, action: Action, indent: str, shown: set[int], chosen: set[int] | None) -> Iterator[str]:
+    """Yield an action and what it feeds. An action with several parents is shown in full below the first."""
+    if action.number in shown:
+        yield f"{indent}{_node(job, action)} (shown above)"
+        return
+    shown.add(action.number)
+    yield f"{indent}{_node(job, action)}"
+    for output in job.outputs_of(action.number) if chosen is None else ():
+        kept = "kept in the repository" if output.sink is None else repr(output.sink)
+        yield f"{indent}  sink `{output.name}`: {kept}"
+    for child in {one.action.number: one.action for one in job.children(action.number)}.values():
+        if chosen is None or child.number in chosen:
+            yield from _tree(job, child, indent + "  ", shown, chosen)
+
+
+def _node(job: Job, action: Action) -> str:
+    if action.source is not None:
+        return f"source `{action.source}`: {job.sources[action.source]!r}"
+    if action.operator is not None:
+        operator = job.operators[action.operator].operator
+        key = ", ".join(operator.maps[0].key.names)
+        return f"operator `{operator.name}`: {operator.kind}" + (f" by {key}" if key else "")
+    if action.watermark is not None:
+        rule = job.watermarks.get(action.watermark)
+        return f"watermark `{action.watermark}`" + ("" if rule is None else f": delay {_delay(rule.delay_ms)}")
+    return "union" if action.step is None else type(action.step).__name__.lower()
+
+
+def _delay(delay_ms: int) -> str:
+    return f"{delay_ms // 1000:,} s" if delay_ms % 1000 == 0 else f"{delay_ms:,} ms"

@@ -1,0 +1,182 @@
+"""The input of one version: its files, and the rows of one key in them, read again as the batch read them.
+
+A file that is gone, or that this code cannot read, is named and leaves the others as they are. INVARIANT: the splits
+are those of the version's plan, so the rows are those that the batch saw, if the files are unchanged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..batch.batch import Batch
+from ..batch.input import only, read_split
+from ..errors import InvalidInput, TidemillError
+from ..operators.contract import Input
+from ..operators.window import Window
+from ..pipeline import flow
+from ..pipeline.job import Output, Placed, Port
+from ..protocol.records import Plan, Split
+from ..repo.listing import is_as_read, listed_files
+from ..repo.opened import Context
+from ..schema import int64_scalar
+from ..sources.contract import SourceFile
+from ..state.table import has_key_of
+
+
+@dataclass(frozen=True)
+class KeyInput:
+    """The files of a version, and what is known of the key's rows in them. `unread` says why rows are missing."""
+
+    files: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def files_of(plan: Plan | None) -> list[str]:
+    """Return the names of a plan's files, each once. Requeued rows are named by their version."""
+    return list(dict.fromkeys(_name(split) for split in (() if plan is None else plan.splits)))
+
+
+def key_input(context: Context, plan: Plan | None, operator: str, key: pa.RecordBatch) -> KeyInput:
+    """Read the rows of a key again. `key` is one row of the operator's key columns."""
+    found = KeyInput(files_of(plan))
+    placed = context.job.operators.get(operator)
+    if plan is None or not plan.splits:
+        return found
+    if context.recorded is not None:
+        found.unread.append("input rows are read by the pipeline's code, and the repository was opened without it")
+        return found
+    if placed is None:
+        found.unread.append(f"this code has no operator `{operator}`")
+        return found
+    upstream = context.job.upstream(operator)
+    if upstream:
+        of = ", ".join(f"`{name}`" for name in upstream)
+        found.unread.append(f"the rows of `{operator}` are outputs of {of}, which are not kept by key")
+    if not upstream or context.job.sources_of(operator):
+        batch, present = _batch(context, plan), _Present(context, plan)
+        for split in plan.splits:
+            try:
+                found.rows.extend(_read(batch, split, placed, key, present))
+            except TidemillError as error:
+                found.unread.append(f"`{_name(split)}`{present.why(split) or f': {error.message.splitlines()[0]}'}")
+    return found
+
+
+def _read(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch, present: _Present) -> list[dict[str, Any]]:
+    """Return the rows of a key in a split. A file that was only touched since is read as it is now."""
+    try:
+        return list(_rows(batch, split, placed, key))
+    except TidemillError:
+        now = present.touched(split)
+        if now is None:
+            raise
+    return list(_rows(batch, now, placed, key))
+
+
+class _Present:
+    """The files that the sources of a plan have now. They are listed at most once, and only if a file differs."""
+
+    def __init__(self, context: Context, plan: Plan) -> None:
+        self._context, self._plan = context, plan
+
+    def touched(self, split: Split) -> Split | None:
+        """Return a split with the present ETag, if its file has the same bytes as when the batch read it."""
+        now = self._listed.get((split.source, split.path))
+        if split.requeued is not None or now is None or now.etag == split.etag:
+            return None
+        if not is_as_read(self._context, self._context.log.commit(self._plan.number), now):
+            return None
+        return dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms)
+
+    def why(self, split: Split) -> str | None:
+        """Return why the file of a split cannot be read as it was: it is gone, or other than it was. None: unknown."""
+        if split.requeued is not None:
+            return None
+        try:
+            now = self._listed.get((split.source, split.path))
+        except TidemillError:
+            return None
+        if now is None:
+            return " is gone"
+        return None if now.etag == split.etag else " has changed since"
+
+    @cached_property
+    def _listed(self) -> dict[tuple[str, str], SourceFile]:
+        return listed_files(self._context, {split.source for split in self._plan.splits})
+
+
+class _OfKey:
+    """Keeps the rows of one key that reach one operator. A `flow.Receiver`."""
+
+    def __init__(self, placed: Placed, key: pa.RecordBatch) -> None:
+        self.placed, self.key = placed, key
+        self.rows: list[dict[str, Any]] = []
+
+    def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
+        """Keep rows of the key."""
+        if port.operator.name == self.placed.operator.name:
+            given = port.input
+            table = pa.Table.from_batches([flow.declared(rows, given.schema)])
+            place = None if given.window is None else given.window[1]
+            columns = [number for number in range(self.key.num_columns) if number != place][: len(given.key)]
+            key = self.key.select(columns)
+            keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)
+            table = table.filter(has_key_of(keys, key))
+            self.rows += _in_window(table, given, self.key).to_pylist()
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Ignore rows for a sink."""
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
+        """Let all rows pass."""
+        return rows
+
+
+def _in_window(rows: pa.Table, given: Input, key: pa.RecordBatch) -> pa.Table:
+    """Return the rows that fall into the window of a key, if the key has one."""
+    window, place = given.window or (None, 0)
+    if not isinstance(window, Window):
+        return rows
+    start = key.column(place).cast(pa.timestamp("us", "UTC")).cast(pa.int64())[0]
+    times = rows.column(window.column).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    end = pc.add(start, int64_scalar(1_000 * window.size_ms))
+    return rows.filter(pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
+
+
+def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    if split.source not in batch.job.sources:
+        raise InvalidInput(f"this code has no source `{split.source}`")
+    receiver = _OfKey(placed, key)
+    for block in read_split(batch, split, batch.read_context()):
+        for action in batch.job.roots(split.source):
+            through = only(batch.job, split.requeued, receiver)
+            flow.run(batch.job, action.number, block.rows, through, f"`{split.path}`")
+        yield from receiver.rows
+        receiver.rows = []
+
+
+def _batch(context: Context, plan: Plan) -> Batch:
+    return Batch(
+        job=context.job,
+        plan=plan,
+        attempt="",
+        root=context.root,
+        storage_options=context.storage_options,
+        settings=context.settings,
+        state={},
+        watermarks={},
+        tasks=1,
+    )
+
+
+def _name(split: Split) -> str:
+    requeued = split.requeued
+    return split.path if requeued is None else f"rows of version {requeued.version}, requeued"

@@ -1,0 +1,55 @@
+"""Which versions earlier tries of the same Airflow task committed. Reads commits only.
+
+INVARIANT: the answer comes from the commits, which stay when a task is cleared, and not from notes in Airflow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from datetime import datetime
+
+from ..clock import now_ms
+from ..repo.opened import Context, airflow
+from .log import newest_first
+
+MOST_COMMITS = 1000
+"""How many commits are searched, newest first. A task that is cleared after more commits reports no earlier try."""
+_SLACK_MS = 3_600_000
+_SAME = ("dag_id", "task_id", "dag_run_id")
+
+
+def earlier_tries(context: Context) -> list[int]:
+    """Return the versions that earlier tries of this process's Airflow task committed, ascending.
+
+    The first try, and a process outside of Airflow, read nothing. Later ones search the newest commits, back to the
+    logical date of the run.
+    """
+    task = airflow()
+    if task.get("try_number", "1") == "1" or any(name not in task for name in _SAME):
+        return []
+    return committed_by(context, task)
+
+
+def committed_by(context: Context, task: Mapping[str, str]) -> list[int]:
+    """Return the versions that an Airflow task committed in all its tries, ascending. It searches the newest commits.
+
+    `task` has `dag_id`, `task_id`, `dag_run_id`, and `logical_date` if the run has one.
+    """
+    since = _since_ms(task.get("logical_date"))
+    found = []
+    for commit in itertools.islice(newest_first(context), MOST_COMMITS):
+        if commit.committed_ms < since:
+            break
+        if all(commit.airflow.get(name) == task[name] for name in _SAME):
+            found.append(commit.version)
+    return found[::-1]
+
+
+def _since_ms(logical_date: str | None) -> int:
+    """Return a time before which the run cannot have committed. A run may have no date, or one in the future."""
+    try:
+        at_ms = int(datetime.fromisoformat(logical_date or "").timestamp() * 1000)
+    except ValueError:
+        return 0
+    return at_ms - _SLACK_MS if at_ms <= now_ms() else 0

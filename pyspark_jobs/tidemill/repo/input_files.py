@@ -1,0 +1,60 @@
+"""Which input file a user means, and which files there are to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import InvalidInput
+from ..protocol.records import Plan
+from ..sources.asked import is_positioned
+from ..sources.contract import SourceFile
+from ..spelling import unknown
+from .opened import Context
+
+File = str | tuple[str, str]
+"""A path relative to its source's folder, or the source and the path."""
+Files = Mapping[tuple[str, str], SourceFile]
+"""Files by source and path."""
+
+
+def one_of(context: Context, candidates: Files, file: File, verb: str, what: str) -> SourceFile:
+    """Return the candidate that a user means. `InvalidInput` for an unknown one, or if several sources have it."""
+    source, path = _pair_of(file, verb)
+    if source and source not in context.job.sources:
+        raise unknown("source", source, list(context.job.sources))
+    matching = [one for key, one in candidates.items() if key[1] == path and source in ("", key[0])]
+    positioned = [name for name, one in context.job.sources.items() if is_positioned(one) and source in ("", name)]
+    if not matching and positioned and len(positioned) == len(context.job.sources if not source else [source]):
+        raise InvalidInput(
+            f"{verb} `{path}`: commits remember the position of source `{positioned[0]}`, so nothing before it can be "
+            "left out",
+            hint="correct the data; or let the `look` of the source pass over it",
+        )
+    if not matching:
+        raise unknown(what, path, sorted({one.path for one in candidates.values()}))
+    if len(matching) > 1:
+        raise InvalidInput(
+            f"{verb} `{path}`: several sources have this file: " + ", ".join(f"`{one.source}`" for one in matching),
+            hint="name the source too",
+        )
+    return matching[0]
+
+
+def _pair_of(file: object, verb: str) -> tuple[str, str]:
+    """Return the source and the path that a user gave; the source is empty if only the path was given."""
+    if isinstance(file, str):
+        return "", file
+    if isinstance(file, tuple) and len(file) == 2 and all(isinstance(part, str) for part in file):
+        return file
+    raise InvalidInput(f"{verb}: found {file!r}, expected a path or a pair of source and path")
+
+
+def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
+    """Return the files of a plan that a ledger knows once they were read, by source and path."""
+    splits = () if plan is None else plan.splits
+    positions = {} if plan is None else plan.positions
+    return {
+        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
+        for s in splits
+        if s.requeued is None and s.source not in positions
+    }

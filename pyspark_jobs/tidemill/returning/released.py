@@ -1,0 +1,57 @@
+"""Which files that a version put in quarantine as a whole can be read again.
+
+Reads only. INVARIANT: a file is read again only while it is in quarantine by that version, so none is read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..protocol.records import Commit, SkippedFile
+from ..repo.listing import is_as_read, listed_files
+from ..repo.opened import Context
+from ..sources.asked import is_positioned
+from ..sources.contract import SourceFile
+from ..sources.ledger import QUARANTINED, SKIPPED, Known, look_up
+from .came_back import Row
+from .export import ROW_ID
+from .quarantined_by import RowOf
+
+
+@dataclass(frozen=True)
+class Released:
+    """A file that is read again: as it was when it went to quarantine, and whether it was changed since."""
+
+    file: SkippedFile
+    is_changed: bool
+
+
+class NotReleased(Exception):
+    """Why a file cannot be read again."""
+
+
+def released(context: Context, head: Commit | None, row: Row, by: Sequence[RowOf]) -> Released:
+    """Return the file that a row of quarantine stands for. Raises `NotReleased` if it cannot be read again."""
+    source, path = row["source"], row["file"]
+    if source not in context.job.sources:
+        raise NotReleased(f"this code has no source `{source}`")
+    if is_positioned(context.job.sources[source]):
+        raise NotReleased("commits remember the position of its source, so nothing before it is read again")
+    (known,) = look_up(context.ledger(head).map, [SourceFile(source, path, "", 0, 0)])
+    known = _in_quarantine(known, by[row[ROW_ID]].commit.version)
+    now = listed_files(context, [source]).get((source, path))
+    if now is None:
+        raise NotReleased("the file is gone from its source; write the corrected file under the same name")
+    file = SkippedFile(source, path, known.etag, known.size)
+    return Released(file, is_changed=not is_as_read(context, head, now))
+
+
+def _in_quarantine(known: Known | None, version: int) -> Known:
+    """Return what the ledger says of a file that is in quarantine by a version. Raises `NotReleased` for others."""
+    if known is None:
+        raise NotReleased("the file waits again, because it was requeued or the version was rewound")
+    if known.how == QUARANTINED and known.version == version:
+        return known
+    what = {QUARANTINED: "put the file in quarantine", SKIPPED: "skipped the file"}.get(known.how, "read the file")
+    raise NotReleased(f"version {known.version} {what} since")

@@ -1,0 +1,1 @@
+"""Checks of everything that a repository holds. Read only."""

@@ -1,0 +1,604 @@
+"""Migrations: what a function may do with rows, which keys and times they get, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidemill as tm
+from tidemill.actions import migrate as verb
+from tidemill.cli.exits import Exit
+from tidemill.cli.main import main
+
+Build = Callable[[tm.Stream], Any]
+USERS = 200
+
+
+def keep_sum(row: Any, state: Any) -> None:
+    if row is not None:
+        state.update((state.getOption or 0) + row.cents)
+
+
+def keep_euros(row: Any, state: Any) -> None:
+    if row is not None:
+        state.update(((state.getOption.euros if state.exists else 0.0) + row.cents / 100,))
+
+
+def to_euros(table: pa.Table) -> pa.Table:
+    return pa.table({"user": table["user"], "euros": pc.divide(table["state"].cast("double"), 100)})
+
+
+def sums(kind: str = "bigint", name: str = "sums", function: Any = keep_sum, timeout: Any = None) -> Build:
+    spec = tm.StateSpec.function(function)
+    spec = spec if timeout is None else spec.timeout(**timeout)
+    return lambda s: s.groupBy("user").mapWithState(spec, kind, "string", name=name)
+
+
+def euros(name: str = "sums", timeout: Any = None) -> Build:
+    return sums("euros double", name, keep_euros, timeout)
+
+
+def by_group(s: tm.Stream) -> Any:
+    grouped = s.sql("SELECT cast(substr(user, 2) AS bigint) % 10 AS g, cents FROM rows").groupBy("g")
+    return grouped.mapWithState(tm.StateSpec.function(keep_sum), "bigint", "string", name="sums")
+
+
+def to_group(table: pa.Table) -> pa.Table:
+    last = pc.utf8_slice_codeunits(table["user"], -1)
+    return pa.table({"g": last.cast("int64"), "state": table["state"]})
+
+
+class Place:
+    """An inbox and a repository, for pipelines that differ."""
+
+    def __init__(self, folder: Path) -> None:
+        self.inbox, self.root = folder / "in", str(folder / "root")
+        self.inbox.mkdir()
+
+    def opened(self, *builds: Build) -> tm.Repository:
+        p = tm.Pipeline("bank")
+        p.batch_time(lambda plan: 1000 * (1 + int(Path(plan.splits[0].path).stem)))
+        s = p.read(tm.Files(str(self.inbox), format="csv", schema="user string, cents bigint", maxFilesPerTrigger=1))
+        for build in builds:
+            build(s)
+        return tm.open(p, root=self.root)
+
+    def begun(self, *builds: Build, users: int = USERS) -> tm.Repository:
+        """A repository with one batch: user `u7` has 7 cents."""
+        r = self.opened(*builds)
+        r.init()
+        self.put((f"u{n}", n) for n in range(users))
+        r.run(engine="local")
+        return r
+
+    def put(self, rows: Any) -> None:
+        text = "".join(f"{user},{cents}\n" for user, cents in rows)
+        (self.inbox / f"{len(list(self.inbox.iterdir()))}.csv").write_text(text)
+
+    def segments(self, operator: str = "sums") -> set[str]:
+        return {path.name for path in Path(self.root, "bank/state", operator).rglob("*.parquet")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def values(r: tm.Repository, operator: str = "sums", **arguments: Any) -> dict[Any, Any]:
+    rows = r.state(operator, **arguments).drop_columns(["updated_at", "deadline"]).to_pylist()
+    return dict(tuple(row.values())[:2] for row in rows)
+
+
+def ms(r: tm.Repository, column: str, operator: str = "sums") -> set[int | None]:
+    times = r.state(operator).column(column).cast("int64").to_pylist()
+    return set(times)
+
+
+# what a migration does
+
+
+def test_a_function_changes_columns_and_keeps_times_and_older_versions_keep_theirs(place: Place) -> None:
+    before = place.begun(sums()).state("sums")
+    r = place.opened(euros())
+    assert r.check().status == "needs migration"
+    commit = r.migrate({"sums": to_euros}, reason="count in euros")
+    assert (commit.version, commit.kind, commit.reason) == (1, "migrate", "count in euros")
+    assert commit.state_changes == {"sums": ["new column `euros double`", "removed column `state bigint`"]}
+    assert [one["name"].rpartition(".")[2] for one in commit.code["functions"]["sums"]] == ["to_euros"]
+    assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}
+    assert ms(r, "updated_at") == {1000}
+    assert r.state("sums", version=0) == before
+    assert r.check().status == "compatible"
+    place.put([("u7", 3), ("new", 1)])
+    r.run(engine="local")
+    assert (values(r)["u7"], values(r)["new"]) == (0.10, 0.01)
+    assert r.verify(deep=True).problems == []
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_many_ranges_give_one_result_for_any_number_of_tasks(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    place.begun(sums())
+    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    r, seen = place.opened(euros()), []
+
+    def counting(table: pa.Table) -> pa.Table:
+        seen.append(table.num_rows)
+        return to_euros(table).take(pa.array(range(table.num_rows))[::-1])
+
+    commit = r.migrate({"sums": counting}, reason="a test", tasks=tasks)
+    assert sum(seen) == USERS
+    assert len(seen) == len(commit.state["sums"]["state"]) == 7
+    assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}
+    checksums = [segment.checksum for segment in commit.state["sums"]["state"]]
+    assert len(set(checksums)) == 7
+    place.put([("u7", 3)])
+    r.run(engine="local", tasks=tasks)
+    assert values(r)["u7"] == 0.10
+
+
+def test_keys_change_and_rows_with_one_key_are_merged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.begun(sums())
+    place.put([("u3", 1000)])
+    place.opened(sums()).run(engine="local")
+    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    r, before = place.opened(by_group), place.segments()
+    with pytest.raises(tm.InvalidInput, match=r"migrate operator `sums`: 20 rows get the key \d, expected one\nhint: "):
+        r.migrate({"sums": to_group}, reason="a test")
+    assert place.segments() == before
+    given: list[int] = []
+
+    def merge(table: pa.Table) -> pa.Table:
+        given.append(table.num_rows)
+        assert table.column_names == ["g", "state", "updated_at", "deadline"]
+        return table.group_by("g").aggregate([("state", "sum")]).rename_columns(["g", "state"])
+
+    results = []
+    for tasks in (3, 1):
+        commit = r.migrate({"sums": to_group if tasks == 3 else lambda t: t}, reason="a test", merge=merge, tasks=tasks)
+        assert commit.rows["sums"] == {"state": 10}
+        results.append(r.state("sums"))
+    assert sum(given) == USERS
+    assert results[0] == results[1]
+    assert values(r) == {g: sum(n for n in range(USERS) if n % 10 == g) + 1000 * (g == 3) for g in range(10)}
+    updated = dict(zip(r.state("sums")["g"].to_pylist(), r.state("sums")["updated_at"].to_pylist(), strict=True))
+    assert updated == {g: datetime.fromtimestamp(2 if g == 3 else 1, UTC) for g in range(10)}
+    kept = {one.name for commit in r.commits() for one in commit.state["sums"]["state"]}
+    assert place.segments() == {Path(name).name for name in kept}
+    place.put([("u3", 1)])
+    r.run(engine="local")
+    assert values(r)[3] == sum(range(3, USERS, 10)) + 1001
+
+
+def test_keys_may_be_dropped_or_added_only_if_the_caller_says_so(place: Place) -> None:
+    place.begun(sums(), users=4)
+    r = place.opened(sums())
+    few = {"sums": lambda t: t.filter(pc.greater(t["state"], 1))}
+    with pytest.raises(tm.InvalidInput) as refused:
+        r.migrate(few, reason="a test")
+    assert refused.value.first_line == "migrate operator `sums`: the function made 2 rows of 4, expected one for each"
+    other = {"sums": lambda t: t.set_column(0, "user", pc.utf8_upper(t["user"]))}
+    with pytest.raises(tm.InvalidInput, match="returned the key 'U[0-3]', which the state does not have"):
+        r.migrate(other, reason="a test")
+    same = {"sums": lambda t: t.set_column(0, "user", pa.array(["u1"] * 4))}
+    with pytest.raises(tm.InvalidInput, match="returned the key 'u1' in 4 rows, expected one"):
+        r.migrate(same, reason="a test")
+    r.migrate(few, reason="a test", drop_keys=True)
+    assert values(r) == {"u2": 2, "u3": 3}
+    assert r.head is not None and r.head.rows["sums"] == {"state": 2} and ms(r, "updated_at") == {1000}
+    r.migrate(other, reason="a test", drop_keys=True)
+    assert values(r) == {"U2": 2, "U3": 3}
+    with pytest.raises(tm.InvalidInput, match="made 4 rows with other keys of 2, so their `updated_at` is not known"):
+        r.migrate({"sums": lambda t: pa.table({"user": list("abcd"), "state": [1, 2, 3, 4]})}, "a test", drop_keys=True)
+
+
+def test_an_operator_is_renamed_without_writing_its_state(place: Place) -> None:
+    old = place.begun(sums())
+    before = place.segments()
+    r = place.opened(sums(name="totals"))
+    commit = r.migrate({}, rename={"sums": "totals"}, reason="a better name")
+    assert [(one.old, one.new) for one in commit.renamed] == [("sums", "totals")]
+    assert (place.segments(), place.segments("totals")) == (before, set())
+    assert values(r, "totals") == values(r, "sums", version=0)
+    place.put([("u7", 3)])
+    r.run(engine="local")
+    assert values(r, "totals")["u7"] == 10
+    with pytest.raises(tm.InvalidInput, match="operator `sums` has no state in this repository"):
+        old.run(engine="local")
+    both = place.opened(sums(name="totals"), sums())
+    with pytest.raises(tm.InvalidInput, match="a migration renamed the operator `sums` to `totals`, so no other"):
+        both.init()
+    back = place.opened(sums())
+    assert back.migrate({}, rename={"totals": "sums"}, reason="no").renamed == []
+    assert back.run(engine="local") == [] and values(back)["u7"] == 10
+    gone = place.opened(euros("other"))
+    gone.init(drop=["sums"])
+    place.put([("u7", 3)])
+    gone.run(engine="local")
+    assert values(gone, "other") == {"u7": 0.03}
+
+
+def test_a_renamed_operator_can_be_dropped(place: Place) -> None:
+    place.begun(sums())
+    place.opened(sums(name="totals")).migrate({}, rename={"sums": "totals"}, reason="a test")
+    r = place.opened(euros("other"))
+    r.init(drop=["totals"])
+    place.put([("a", 1)])
+    r.run(engine="local")
+    assert r.head is not None and set(r.head.state) == {"other"}
+    with pytest.raises(tm.InvalidInput, match="no state in this repository, which has state for `other`"):
+        place.opened(sums(name="totals")).run(engine="local")
+    again = place.opened(sums(), euros("other"))
+    again.init()
+    place.put([("a", 1)])
+    again.run(engine="local")
+    assert again.head is not None and (set(again.head.state), again.head.renamed) == ({"sums", "other"}, [])
+
+
+def test_names_can_be_exchanged_in_three_migrations(place: Place) -> None:
+    def named(cents: str, rows: str) -> tuple[Build, Build]:
+        return sums(name=cents), lambda s: s.groupBy("user").agg(n=tm.count(), name=rows)
+
+    place.begun(*named("a", "b"), users=3)
+    for cents, rows, rename in (("tmp", "b", {"a": "tmp"}), ("tmp", "a", {"b": "a"}), ("b", "a", {"tmp": "b"})):
+        r = place.opened(*named(cents, rows))
+        r.migrate({}, rename=rename, reason="a test")
+        assert r.check().status == "compatible"
+    assert r.head is not None and [(one.old, one.new) for one in r.head.renamed] == [("b", "a"), ("a", "b")]
+    place.put([("u1", 5)])
+    r.run(engine="local")
+    assert (values(r, "b")["u1"], values(r, "a")["u1"]) == (6, 2)
+    only = place.opened(sums(name="b"))
+    only.init(drop=["a"])
+    place.put([("u1", 5)])
+    only.run(engine="local")
+    assert values(only, "b")["u1"] == 11
+
+
+TIMEOUT = {"duration": "10 seconds"}
+
+
+def test_timeouts_are_kept_cleared_or_given_by_the_function(place: Place) -> None:
+    place.begun(sums(timeout=TIMEOUT))
+    r = place.opened(euros(timeout={"duration": "5 seconds"}))
+    r.migrate({"sums": to_euros}, reason="the same clock")
+    assert ms(r, "deadline") == {11_001} or ms(r, "deadline") == {11_000}
+    assert r.head is not None and set(r.head.next_deadline.values()) == ms(r, "deadline")
+    r = place.opened(euros())
+    r.migrate({"sums": lambda t: t}, reason="no timeout")
+    assert (ms(r, "deadline"), r.head.next_deadline) == ({None}, {})  # type: ignore[union-attr]
+    r = place.opened(euros(timeout=TIMEOUT))
+    with pytest.raises(tm.InvalidInput) as refused:
+        r.migrate({"sums": lambda t: t}, reason="a timeout")
+    assert refused.value.first_line == (
+        "migrate operator `sums`: timeouts follow other rules now, but the function returned no column `deadline`"
+    )
+
+    def ten_seconds_later(table: pa.Table, times: pa.Table) -> pa.Table:
+        return table.append_column("deadline", pc.add(times["updated_at"], pa.scalar(10_000, pa.duration("ms"))))
+
+    r.migrate({"sums": ten_seconds_later}, reason="a timeout")
+    assert ms(r, "deadline") == {11_000} and r.head.next_deadline == {"batch": 11_000}  # type: ignore[union-attr]
+    assert [p.kind for p in r.sweep(engine="local", batch_time=11_000)] == ["sweep"]
+    assert r.state("sums").num_rows == 0
+
+
+def test_partial_values_of_aggregates_are_migrated(place: Place) -> None:
+    def counts(**functions: Any) -> Build:
+        return lambda s: s.groupBy("user").agg(name="counts", **functions)
+
+    place.begun(counts(n=tm.count(), total=tm.sum("cents"), m=tm.mean("cents")), users=5)
+    r = place.opened(counts(rows=tm.count(), m=tm.mean("cents")))
+    r.migrate(
+        {"counts": lambda t: t.drop_columns(["total"]).rename_columns(["user", "rows", "m.sum", "m.count"])},
+        reason="fewer",
+    )
+    place.put([("u4", 8)])
+    r.run(engine="local")
+    rows = r.state("counts").drop_columns(["updated_at", "deadline"]).to_pylist()
+    assert {row["user"]: (row["rows"], row["m"]) for row in rows}["u4"] == (2, 6.0)
+
+
+class Visits(tm.StatefulProcessor):
+    """A count and a list."""
+
+    def __init__(self, count: str, item: str = "cents bigint") -> None:
+        self.kind, self.item = count, item
+
+    def init(self, handle: Any) -> None:
+        self.count = handle.getValueState("count", self.kind)
+        self.list = handle.getListState("list", self.item)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        for row in rows:
+            known = self.count.get()
+            self.count.update(((known[0] if known else 0) + 1,))
+            self.list.appendValue((row.cents,))
+        return iter(())
+
+
+def visits(**arguments: str) -> Build:
+    return lambda s: s.groupBy("user").transformWithState(Visits(**arguments), "x int", "update", "None", name="visits")
+
+
+def test_each_variable_of_a_processor_has_a_function_and_lists_keep_their_order(place: Place) -> None:
+    place.begun(visits(count="n int"), users=3)
+    place.put([("u1", 5), ("u1", 6)])
+    place.opened(visits(count="n int")).run(engine="local")
+    r = place.opened(visits(count="times int", item="euros double"))
+    times = {"count": lambda t: t.rename_columns(["user", "times"])}
+    with pytest.raises(tm.InvalidInput, match="has the state variables `count`, `list`, expected a function for each"):
+        r.migrate({"visits": lambda t: t}, reason="a test")
+    with pytest.raises(tm.InvalidInput, match="the map `list` has other columns now .* but no function rewrites it"):
+        r.migrate({"visits": times}, reason="a test")
+
+    def list_in_euros(table: pa.Table) -> pa.Table:
+        place, euros = table.column_names[1], pc.divide(table["cents"].cast("double"), 100)
+        return pa.table({"user": table["user"], place: table[place], "euros": euros}).sort_by("euros")
+
+    r.migrate({"visits": {**times, "list": list_in_euros}}, reason="a test")
+    rows = r.state("visits", variable="list").to_pylist()
+    assert [row["euros"] for row in rows if row["user"] == "u1"] == [0.01, 0.05, 0.06]
+    assert r.state("visits", variable="count", keys=["u1"])["times"].to_pylist() == [3]
+    fewer = place.opened(
+        lambda s: s.groupBy("user").transformWithState(OnlyCount(), "x int", "update", "None", name="visits")
+    )
+    gone = {"visits": {"count": lambda t: t}}
+    with pytest.raises(tm.InvalidInput, match=r"has state in the variable `list` .*\nhint: to discard the rows"):
+        fewer.migrate(gone, reason="a test")
+    fewer.migrate(gone, reason="a test", drop_keys=True)
+    assert fewer.head is not None and set(fewer.head.state["visits"]) == {"var-count", "timers"}
+    assert fewer.check().status == "compatible"
+
+
+class OnlyCount(tm.StatefulProcessor):
+    """A count."""
+
+    def init(self, handle: Any) -> None:
+        self.count = handle.getValueState("count", "times int")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        return iter(())
+
+
+def test_a_timeout_is_added_to_groups_whose_rows_then_say_that_they_exist(place: Place) -> None:
+    def grouped(timeout: str) -> Build:
+        def keep(key: Any, rows: Any, state: Any) -> Any:
+            state.update(((state.get[0] if state.exists else 0) + sum(row.cents for row in rows),))
+            return []
+
+        return lambda s: s.groupBy("user").flatMapGroupsWithState(
+            keep, "x int", "n bigint", timeoutConf=timeout, name="g"
+        )
+
+    place.begun(grouped("NoTimeout"), users=3)
+    r = place.opened(grouped("ProcessingTimeTimeout"))
+    r.migrate({"g": lambda t: t.append_column("deadline", pa.nulls(t.num_rows, pa.timestamp("ms", "UTC")))}, "a test")
+    place.put([("u1", 5)])
+    r.run(engine="local")
+    assert values(r, "g")["u1"] == 6
+
+
+# what is refused
+
+
+def refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(tm.InvalidInput) as caught:
+        call()
+    return caught.value.first_line
+
+
+def test_wrong_rows_are_refused_and_nothing_is_left(place: Place) -> None:
+    place.begun(sums())
+    r, before = place.opened(euros()), place.segments()
+    wrong: dict[str, Callable[[Any], Any]] = {
+        "the function returned a list, expected a pyarrow.Table": lambda t: [t],
+        "the function returned the columns `user`, `state`, expected `user`, `euros`; missing column `euros double`; "
+        "unexpected column `state bigint`": lambda t: t,
+        "column `euros` is string, expected double: Failed to parse string: 'x' as a scalar of type double": lambda t: (
+            pa.table({"user": t["user"], "euros": ["x"] * t.num_rows})
+        ),
+        "the function `<lambda>` raised ZeroDivisionError: division by zero": lambda t: 1 / 0,
+        "the function returned a null in `updated_at`": lambda t: to_euros(t).append_column(
+            "updated_at", pa.nulls(t.num_rows, pa.timestamp("ms", "UTC"))
+        ),
+    }
+    for said, function in wrong.items():
+        line = refused(lambda function=function: r.migrate({"sums": function}, reason="a test"))
+        assert line == f"migrate operator `sums`: {said}"
+    assert (r.head.version if r.head else None, place.segments()) == (0, before)
+    with pytest.raises(tm.InvalidInput, match="Traceback"):
+        r.migrate({"sums": lambda t: 1 / 0}, reason="a test")
+
+
+def test_a_state_without_a_name_cannot_become_null(place: Place) -> None:
+    place.begun(sums(), users=3)
+    nulls = {"sums": lambda t: t.set_column(1, "state", pa.nulls(t.num_rows, pa.int64()))}
+    line = refused(lambda: place.opened(sums()).migrate(nulls, reason="a test"))
+    assert line == "migrate operator `sums`: the state of a key is null"
+
+
+def test_wrong_calls_are_refused(place: Place) -> None:
+    empty = place.opened(sums())
+    empty.init()
+    assert "has had no batch yet" in refused(lambda: empty.migrate({"sums": to_euros}, reason="a test"))
+    place.begun(sums(), lambda s: s.groupBy("user").agg(n=tm.count(), name="counts"))
+    count: Build = lambda s: s.groupBy("user").agg(n=tm.count(), name="counts")  # noqa: E731
+    r = place.opened(euros(), count)
+    said = {
+        "migrate: the reason is empty": lambda: r.migrate({"sums": to_euros}),
+        "migrate: found neither a function nor a rename, expected at least one of them": lambda: r.migrate({}, "x"),
+        "unknown operator to migrate `sum`; did you mean `sums`?": lambda: r.migrate({"sum": to_euros}, "x"),
+        "unknown operator to rename `suns`; did you mean `sums`?": lambda: r.migrate({}, "x", {"suns": "sums"}),
+        "migrate: cannot rename operator `sums`: this code still has it": lambda: r.migrate(
+            {}, "x", {"sums": "counts"}
+        ),
+        "migrate: operator `sums`: found 3, expected a function of a pyarrow.Table": lambda: r.migrate(
+            {"sums": 3}, "x"
+        ),  # type: ignore[dict-item]
+    }
+    for line, call in said.items():
+        assert refused(call) == line
+    other = place.opened(euros("counts"), sums(name="totals"))
+    assert "operator `counts` has state of a `aggregate`, this code declares a `map-with-state`; state of one kind" in (
+        refused(lambda: other.migrate({"counts": to_euros}, reason="a test"))
+    )
+    assert "operator `totals` has no state in version 0; there is state for `counts`, `sums`" in refused(
+        lambda: other.migrate({"totals": to_euros}, reason="a test")
+    )
+    taken = place.opened(euros("counts"))
+    assert refused(lambda: taken.migrate({}, "x", {"sums": "counts"})) == (
+        "migrate: cannot rename operator `sums` to `counts`: the repository has an operator with that name"
+    )
+    renamed = place.opened(euros("totals"))
+    assert refused(lambda: renamed.migrate({}, "x", {"sums": "totals"})) == (
+        "migrate: operator `totals` has state schema `state bigint`, this code declares `euros double` (missing column "
+        "`state bigint`; unexpected column `euros double`), so its state must be rewritten"
+    )
+
+
+def test_an_open_plan_ends_and_a_run_at_work_is_fenced(place: Place) -> None:
+    place.begun(sums())
+    r = place.opened(euros())
+    place.put([("u7", 3)])
+    migrated: list[int] = []
+
+    def meanwhile(row: Any, state: Any) -> None:
+        if not migrated:
+            migrated.append(r.migrate({"sums": to_euros}, reason="meanwhile").version)
+        keep_sum(row, state)
+
+    with pytest.raises(tm.Fenced):
+        place.opened(sums(function=meanwhile)).run(engine="local")
+    assert migrated == [1]
+    assert [p.version for p in r.run(engine="local")] == [2]
+    assert values(r)["u7"] == 0.10
+    assert r.verify(deep=True).problems == []
+
+
+def test_a_migration_that_a_run_overtakes_is_fenced_and_discards_what_it_wrote(place: Place) -> None:
+    place.begun(sums())
+    r, other = place.opened(sums()), place.opened(sums())
+    place.put([("u7", 3)])
+
+    def overtaken(table: pa.Table) -> pa.Table:
+        other.run(engine="local")
+        return table
+
+    with pytest.raises(tm.Fenced):
+        r.migrate({"sums": overtaken}, reason="too late")
+    assert r.head is not None and r.head.kind == "batch"
+    named = {Path(one.name).name for commit in r.commits() for one in commit.state["sums"]["state"]}
+    assert place.segments() == named
+
+
+def test_after_a_commit_whose_answer_was_lost_its_segments_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.begun(sums())
+    r, real = place.opened(euros()), verb.correct
+
+    def lost(*arguments: Any) -> Any:
+        real(*arguments)
+        raise tm.StoreUnavailable("the answer was lost")
+
+    monkeypatch.setattr(verb, "correct", lost)
+    with pytest.raises(tm.StoreUnavailable):
+        r.migrate({"sums": to_euros}, reason="a test")
+    assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}
+    assert r.verify(deep=True).problems == []
+
+
+def test_a_rewind_past_a_migration_restores_columns_and_names_and_can_be_undone(place: Place) -> None:
+    old = place.begun(sums())
+    r = place.opened(euros("totals"))
+    r.migrate({"totals": to_euros}, rename={"sums": "totals"}, reason="euros")
+    place.put([("u7", 3)])
+    r.run(engine="local")
+    r.rewind(0, reason="cents were right")
+    with pytest.raises(tm.InvalidInput, match="operator `totals` has no state in this repository"):
+        r.run(engine="local")
+    assert values(old)["u7"] == 7
+    old.run(engine="local")
+    assert values(old)["u7"] == 10
+    r.rewind(2, reason="euros were right")
+    assert values(r, "totals")["u7"] == 0.10
+    assert r.check().status == "compatible" and r.run(engine="local") == []
+    r.maintain(keep_versions=1)
+    assert r.verify(deep=True).problems == [] and values(r, "totals")["u7"] == 0.10
+
+
+# the command line
+
+
+CODE = """
+import pyarrow as pa
+import pyarrow.compute as pc
+import tidemill as tm
+
+def keep(row, state):
+    if row is not None:
+        state.update((row.cents,))
+
+def pipeline(kind):
+    p = tm.Pipeline("bank")
+    s = p.read(tm.Files({inbox!r}, format="csv", schema="user string, cents bigint"))
+    s.groupBy("user").mapWithState(tm.StateSpec.function(keep), kind, "string", name="sums")
+    return p
+
+before, after = pipeline("cents bigint"), pipeline("euros double")
+
+def to_euros(table):
+    return pa.table({{"user": table["user"], "euros": pc.divide(table["cents"].cast("double"), 100)}})
+"""
+
+
+def test_the_command_says_what_it_will_do_and_check_says_what_is_needed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path)
+    place.put([("ann", 500)])
+    code = tmp_path / "bank.py"
+    code.write_text(CODE.format(inbox=str(place.inbox)))
+    root = ["--root", place.root]
+    assert main(["check", f"{code}:before", *root]) == Exit.FAILED
+    assert capfd.readouterr().out.splitlines()[0] == "code: needs init, compared with version -1"
+    assert main(["init", f"{code}:before", *root]) == Exit.DONE
+    assert main(["run", f"{code}:before", *root, "--engine", "local"]) == Exit.DONE
+    assert main(["check", f"{code}:before", *root]) == Exit.DONE
+    capfd.readouterr()
+    assert main(["check", f"{code}:after", *root, "--json"]) == Exit.FAILED
+    found = json.loads(capfd.readouterr().out)
+    assert found["status"] == "needs migration"
+    assert [(one["field"], one["before"], one["after"]) for one in found["differences"]] == [
+        ("euros", "", "double"),
+        ("cents", "bigint", ""),
+    ]
+    call = [
+        "migrate",
+        f"{code}:after",
+        *root,
+        "--operator",
+        "sums",
+        "--function",
+        f"{code}:to_euros",
+        "--reason",
+        "euros",
+    ]
+    assert main([*call, "--dry-run"]) == Exit.DONE
+    said = capfd.readouterr().out
+    assert "operator `sums`: 1 row will be rewritten" in said and "dry run: nothing was changed" in said
+    assert main([*call[:-4], "--function", f"{code}:to_euro", "--reason", "x"]) == Exit.FAILED
+    assert "`to_euro` is not defined" in capfd.readouterr().err
+    assert main([*call[:4], "--operator", "sums", "--reason", "x"]) == Exit.USAGE
+    capfd.readouterr()
+    assert main(call) == Exit.DONE
+    assert "migrated `sums` in version 1: euros" in capfd.readouterr().out
+    assert main(["state", f"{code}:after", *root, "--json"]) == Exit.DONE
+    assert json.loads(capfd.readouterr().out)["euros"] == 5.0

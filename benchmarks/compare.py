@@ -80,7 +80,7 @@ def scan(r: tm.Repository, version: int) -> str:
     (segments,) = commit.state["totals"].values()
     columns = "k, * EXCLUDE (k, updated_at, deadline)"
     parts = [
-        f"SELECT {columns}, {one.sequence} AS sequence FROM '{r.context.store.uri.removeprefix('file://')}/{one.name}'"
+        f"SELECT {columns}, {one.sequence} AS sequence FROM '{r.opened.store.uri.removeprefix('file://')}/{one.name}'"
         for one in segments
     ]
     newest = " UNION ALL ".join(parts)

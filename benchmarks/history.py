@@ -154,7 +154,7 @@ def with_commits(place: Place, number: int, **changes: Any) -> None:
     They are void commits, so that the state stays small. `changes` are fields that all of them have.
     """
     repository = place.open()
-    refs, head = repository.context.initialised(), repository.head
+    refs, head = repository.opened.initialised(), repository.head
     plan = (place.repository / names.plan("main", head.version)).read_bytes()
     for version in range(head.version + 1, max(number, head.version + 2)):
         said = {"attempt": f"{version:012x}", "published_through": version - 1, "committed_ms": head.committed_ms}

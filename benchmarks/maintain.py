@@ -75,7 +75,7 @@ class Variant:
     def night(self) -> None:
         """Merge runs, if this variant does so."""
         started = time.perf_counter()
-        report = merge(self.repository.context)
+        report = merge(self.repository.opened)
         self.nights.append(time.perf_counter() - started)
         self.rows_at_night += sum(one.rows_after for one in report.merged)
 

@@ -49,7 +49,7 @@ p = tm.Pipeline("memory")
 rows = p.read(tm.Files(folder, format="parquet", schema="k bigint, v double"))
 keyed(rows, kind)
 r = tm.open(p, root=root, conf=conf)
-if r.context.refs_log.read() is None:
+if r.opened.refs_log.read() is None:
     r.init()
 (done,) = r.run(engine="spark")
 print(json.dumps({

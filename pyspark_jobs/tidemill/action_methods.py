@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .actions.untag import UntagPlan
     from .protocol.records import Commit
     from .protocol.refs import Refs
-    from .repo.tags import Tagged
+    from .repo.versions import Tagged
 
 
 class ActionMethods(Reader):
@@ -88,7 +88,7 @@ class ActionMethods(Reader):
         from .actions.rewind import Rewind
 
         made: Commit | RewindPlan = act(
-            self.context, Rewind(to_version=to_version, reason=reason, without=without), dry_run, expect, if_needed
+            self.opened, Rewind(to_version=to_version, reason=reason, without=without), dry_run, expect, if_needed
         )
         return made
 
@@ -139,7 +139,7 @@ class ActionMethods(Reader):
         from .actions.carry_out import act
         from .actions.skip import Skip
 
-        made: Commit | SkipPlan = act(self.context, Skip(file=file, reason=reason), dry_run, expect, if_needed)
+        made: Commit | SkipPlan = act(self.opened, Skip(file=file, reason=reason), dry_run, expect, if_needed)
         return made
 
     @overload
@@ -166,7 +166,7 @@ class ActionMethods(Reader):
         from .actions.carry_out import act
         from .actions.replan import Replan
 
-        made: Commit | ReplanPlan = act(self.context, Replan(reason=reason), dry_run, expect, if_needed)
+        made: Commit | ReplanPlan = act(self.opened, Replan(reason=reason), dry_run, expect, if_needed)
         return made
 
     @overload
@@ -220,7 +220,7 @@ class ActionMethods(Reader):
         from .actions.reset import Reset
 
         made: Commit | ResetPlan = act(
-            self.context, Reset(watermark=watermark, batch_time=batch_time, reason=reason), dry_run, expect, if_needed
+            self.opened, Reset(watermark=watermark, batch_time=batch_time, reason=reason), dry_run, expect, if_needed
         )
         return made
 
@@ -283,7 +283,7 @@ class ActionMethods(Reader):
         from .actions.requeue import Requeue
 
         made: Commit | RequeuePlan = act(
-            self.context, Requeue(version=version, source=source, rows=rows, reason=reason), dry_run, expect, if_needed
+            self.opened, Requeue(version=version, source=source, rows=rows, reason=reason), dry_run, expect, if_needed
         )
         return made
 
@@ -349,7 +349,7 @@ class ActionMethods(Reader):
         from .actions.forget import Forget
 
         made: ForgetReport = act(
-            self.context,
+            self.opened,
             Forget(
                 operator=operator, keys=keys, reason=reason, columns=columns, drop_refs=drop_refs, missing_ok=missing_ok
             ),
@@ -409,7 +409,7 @@ class ActionMethods(Reader):
         from .actions.carry_out import act
 
         made: Refs | AdoptPlan = act(
-            self.context, Adopt(reason=reason, moved=moved, copy=copy, sources=sources), dry_run, expect, False
+            self.opened, Adopt(reason=reason, moved=moved, copy=copy, sources=sources), dry_run, expect, False
         )
         return made
 
@@ -467,7 +467,7 @@ class ActionMethods(Reader):
         from .actions.tag import Tag
 
         made: Tagged | TagPlan = act(
-            self.context, Tag(name=name, version=version, reason=reason, move=move), dry_run, expect, False
+            self.opened, Tag(name=name, version=version, reason=reason, move=move), dry_run, expect, False
         )
         return made
 
@@ -493,5 +493,5 @@ class ActionMethods(Reader):
         from .actions.carry_out import act
         from .actions.untag import Untag
 
-        made: Tagged | UntagPlan = act(self.context, Untag(name=name, reason=reason), dry_run, expect, False)
+        made: Tagged | UntagPlan = act(self.opened, Untag(name=name, reason=reason), dry_run, expect, False)
         return made

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from .protocol.records import Commit
 from .reading import read as reading
-from .repo.opened import Context
-from .repo.recorded import as_recorded, recorded_context
+from .repo.opened import Opened
+from .repo.recorded import as_recorded, open_recorded
 from .units import time_ms
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .reading.diff_state import StateDiff
     from .reading.history import KeyVersion
     from .reading.status import Status
-    from .repo.tags import Tagged
+    from .repo.versions import Tagged
     from .report.data import Report
 
 
@@ -36,13 +36,13 @@ class Reader:
     is written, so credentials that can only read suffice.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
 
     @property
-    def context(self) -> Context:
+    def opened(self) -> Opened:
         """The branch, for verbs. Without code, it says what the newest version records."""
-        return as_recorded(self._context)
+        return as_recorded(self._opened)
 
     def status(self) -> Status:
         """Return where the pipeline stands: head, watermarks, waiting files, ages, the open plan, the next deadline.
@@ -52,12 +52,12 @@ class Reader:
         """
         from .reading.status import status
 
-        return status(self.context)
+        return status(self.opened)
 
     @property
     def head(self) -> Commit | None:
         """The newest commit, or None before the first batch (version -1)."""
-        return self.context.head()
+        return self.opened.head()
 
     def commits(self, since: int | str | None = None) -> list[Commit]:
         """Return the commits from version `since` to the newest, oldest first; default: all that are kept.
@@ -67,7 +67,7 @@ class Reader:
         """
         from .reading.log import commits
 
-        return commits(self.context, since)
+        return commits(self.opened, since)
 
     def log(self, limit: int | None = None) -> list[Commit]:
         """Return the commits that are kept, newest first; with `limit`, only so many.
@@ -77,18 +77,18 @@ class Reader:
         """
         from .reading.log import log
 
-        return log(self.context, limit)
+        return log(self.opened, limit)
 
     def commit(self, version: int | str) -> Commit:
         """Return the commit that made `version`, a number or a tag, or of another branch as `"fix@12"`.
 
         `InvalidInput` for any other number names the versions that exist. The record of a version outlives its state.
         """
-        from .repo.at import opened_at
+        from .repo.versions import opened_at
 
-        context = self.context
-        context.initialised()
-        opened, number = opened_at(context, version)
+        opened = self.opened
+        opened.initialised()
+        opened, number = opened_at(opened, version)
         return opened.log.commit(number)
 
     def version_at(self, time: Any) -> int:
@@ -97,8 +97,8 @@ class Reader:
         `time` is ms since the epoch, a datetime or ISO text. Without a UTC offset it is in the pipeline's time zone.
         `tm.read` does not know that zone, and takes UTC.
         """
-        context = self.context
-        return reading.version_at(context, time_ms(time, context.job.time_zone))
+        opened = self.opened
+        return reading.version_at(opened, time_ms(time, opened.job.time_zone))
 
     def state(
         self,
@@ -129,7 +129,7 @@ class Reader:
         nothing. An unknown operator, variable or column is `InvalidInput` that names the nearest known one. So is a
         time before the first version.
         """
-        return reading.state(self.context, operator, version, as_of, keys, where, columns, variable, partial)
+        return reading.state(self.opened, operator, version, as_of, keys, where, columns, variable, partial)
 
     def outputs(self, version: int | str | None = None, sink: str | None = None, limit: int | None = None) -> pa.Table:
         """Return the rows that were committed for a sink, in canonical order, with `_batch_id` and `_seq`.
@@ -139,7 +139,7 @@ class Reader:
         one. An operator whose output nothing consumes keeps it here under the operator's name. `limit`: return only the
         first rows, and read nothing after them.
         """
-        return reading.outputs(self.context, version, sink, limit)
+        return reading.outputs(self.opened, version, sink, limit)
 
     def quarantine(
         self,
@@ -160,7 +160,7 @@ class Reader:
         """
         from .returning.export import shown
 
-        return shown(self.context, version, limit, source, export)
+        return shown(self.opened, version, limit, source, export)
 
     def diff(
         self,
@@ -220,7 +220,7 @@ class Reader:
         """
         from .reading.diff import DiffRequest, diff
 
-        return diff(self.context, a, b, DiffRequest(operator, sink, limit, tolerance, variable, partial, ids))
+        return diff(self.opened, a, b, DiffRequest(operator, sink, limit, tolerance, variable, partial, ids))
 
     def changes(
         self,
@@ -247,7 +247,7 @@ class Reader:
         from .reading.diff import Range, changes
 
         asked = Range(operator, from_version, to_version, each, keys, variable, partial)
-        return changes(self.context, asked)
+        return changes(self.opened, asked)
 
     def history(
         self, operator: str, key: Any, *, variable: str | None = None, partial: bool = False
@@ -282,7 +282,7 @@ class Reader:
         """
         from .reading.history import history
 
-        return history(self.context, operator, key, variable, partial)
+        return history(self.opened, operator, key, variable, partial)
 
     def explain(self, operator: str | None = None, key: Any = ...) -> None:
         """Print how the state of a key came about: `history` for people. Without a key, print the pipeline's graph.
@@ -301,7 +301,7 @@ class Reader:
         """
         from .reading.explain import explain
 
-        for line in explain(self.context, operator, None if key is ... else key, key is not ...):
+        for line in explain(self.opened, operator, None if key is ... else key, key is not ...):
             print(line)  # noqa: T201
 
     def branches(self) -> list[BranchInfo]:
@@ -311,16 +311,16 @@ class Reader:
         """
         from .branches.branch import branches
 
-        return branches(self.context)
+        return branches(self.opened)
 
     def tags(self) -> list[Tagged]:
         """Return all tags, sorted by name."""
-        from .repo.tags import tags
+        from .repo.versions import tags
 
-        return tags(self.context)
+        return tags(self.opened)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._context.store.uri!r}, branch={self._context.branch!r})"
+        return f"{type(self).__name__}({self._opened.store.uri!r}, branch={self._opened.branch!r})"
 
     def report(
         self,
@@ -352,7 +352,7 @@ class Reader:
         """
         from .report.collect import ReportRequest, collect
 
-        return collect(self.context, ReportRequest(commits, diff, keys))
+        return collect(self.opened, ReportRequest(commits, diff, keys))
 
 
 def read(
@@ -384,4 +384,4 @@ def read(
     >>> tm.read("memory://docs-read", "scores").state("averages", columns=["user", "mean"]).to_pylist()
     [{'user': 'ann', 'mean': 3.5}]
     """
-    return Reader(recorded_context(root, pipeline, branch, conf, storage_options))
+    return Reader(open_recorded(root, pipeline, branch, conf, storage_options))

@@ -18,7 +18,7 @@ from .protocol.progress import BatchProgress
 from .protocol.records import Commit
 from .protocol.refs import Refs
 from .repo.init import init
-from .repo.open import open_context
+from .repo.open import open_repository
 
 if TYPE_CHECKING:
     from .actions.migration import Functions
@@ -60,7 +60,7 @@ class Repository(ActionMethods):
         >>> r.head is None
         True
         """
-        return init(self.context, drop, initial_state)
+        return init(self.opened, drop, initial_state)
 
     def run(
         self,
@@ -119,9 +119,9 @@ class Repository(ActionMethods):
 
         The result also names versions that were only published, and versions that another run committed.
         """
-        from .run.verbs import run
+        from .run.run import run
 
-        return run(self.context, spark, engine, limits, on_progress)
+        return run(self.opened, spark, engine, limits, on_progress)
 
     def sweep(
         self,
@@ -136,9 +136,9 @@ class Repository(ActionMethods):
         never passes the arrival of a waiting file. The other arguments are those of `run`.
         """
         from .run.drain import Limits
-        from .run.verbs import sweep
+        from .run.run import sweep
 
-        return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
+        return sweep(self.opened, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
 
     def publish(self, since: int | str | None = None, sink: str | None = None) -> list[int]:
         """Publish versions that an earlier run committed but did not publish. Return the versions.
@@ -150,7 +150,7 @@ class Repository(ActionMethods):
         """
         from .publishing.republish import publish
 
-        return publish(self.context, since, sink)
+        return publish(self.opened, since, sink)
 
     def migrate(
         self,
@@ -197,8 +197,8 @@ class Repository(ActionMethods):
         from .engines import engine_for
 
         wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
-        conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
-        return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
+        conf, wait_ms = self.opened.spark_conf, self.opened.settings.executor_wait
+        return migrate(self.opened, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
 
     def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.
@@ -221,7 +221,7 @@ class Repository(ActionMethods):
         """
         from .branches.check import check, check_against
 
-        return check(self.context) if against is None else check_against(self.context, against, tolerance)
+        return check(self.opened) if against is None else check_against(self.opened, against, tolerance)
 
     def branch(
         self, name: str, at: int | str | date | None = None, publish_to: str | None = None, reason: str = ""
@@ -249,7 +249,7 @@ class Repository(ActionMethods):
         """
         from .branches.branch import branch
 
-        return branch(self.context, name, at, publish_to, reason)
+        return branch(self.opened, name, at, publish_to, reason)
 
     def drop_branch(self, name: str, reason: str = "") -> BranchInfo:
         """End a branch, and return what it was. `maintain` then deletes the objects that only it needed.
@@ -258,7 +258,7 @@ class Repository(ActionMethods):
         """
         from .branches.branch import drop_branch
 
-        return drop_branch(self.context, name, reason)
+        return drop_branch(self.opened, name, reason)
 
     def replay(
         self,
@@ -294,13 +294,13 @@ class Repository(ActionMethods):
         cannot be repeated, such as a `migrate`.
         """
         from .branches.replay import ReplayRequest, replay
-        from .run.choice import Choice
         from .run.drain import Limits
+        from .run.engine import Choice
 
         limits = Limits(max_batches, time_budget, None, tasks)
-        choice = Choice(self.context, spark, engine, limits.tasks)
+        choice = Choice(self.opened, spark, engine, limits.tasks)
         asked = ReplayRequest(from_version, into, to_version, files, follow, operators)
-        return replay(self.context, asked, choice, limits, on_progress)
+        return replay(self.opened, asked, choice, limits, on_progress)
 
     def promote(
         self,
@@ -329,17 +329,17 @@ class Repository(ActionMethods):
         from .branches.promote import catch_up as replay_rest
         from .branches.promote import promote, when_level
         from .publishing.owners import Accepted
-        from .run.choice import Choice
         from .run.drain import Limits
+        from .run.engine import Choice
 
         limits, accepted = Limits(), Accepted(output_change=accept_output_change, drop=tuple(drop))
         if not catch_up:
-            return promote(self.context, branch, reason, outputs, accepted)
-        choice = Choice(self.context, spark, engine, limits.tasks)
+            return promote(self.opened, branch, reason, outputs, accepted)
+        choice = Choice(self.opened, spark, engine, limits.tasks)
         return when_level(
-            self.context,
-            lambda: replay_rest(self.context, branch, choice, limits, None, outputs, accepted),
-            lambda: promote(self.context, branch, reason, outputs, accepted),
+            self.opened,
+            lambda: replay_rest(self.opened, branch, choice, limits, None, outputs, accepted),
+            lambda: promote(self.opened, branch, reason, outputs, accepted),
         )
 
     def maintain(
@@ -385,13 +385,13 @@ class Repository(ActionMethods):
         from .engines import engine_for
         from .upkeep.maintain import Maintenance, maintain, planned
 
-        conf, wait_ms = self.context.spark_conf, self.context.settings.executor_wait
+        conf, wait_ms = self.opened.spark_conf, self.opened.settings.executor_wait
         on_local = engine == "local" and spark is None
         merging = None if on_local else lambda: engine_for(spark, engine, "auto", conf, wait_ms)
         asked = Maintenance(
             keep, keep_versions, time_budget, reason, on_progress, merging, compact_sinks, sink_file_size
         )
-        return planned(self.context, asked) if dry_run else maintain(self.context, asked)
+        return planned(self.opened, asked) if dry_run else maintain(self.opened, asked)
 
     def verify(self, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.
@@ -409,7 +409,7 @@ class Repository(ActionMethods):
         """
         from .verifying.verify import verify
 
-        return verify(self.context, deep, on_checked, forgotten)
+        return verify(self.opened, deep, on_checked, forgotten)
 
 
 def open(
@@ -436,4 +436,4 @@ def open(
     >>> r.init().pipeline
     'counts'
     """
-    return Repository(open_context(pipeline, root, branch, conf, storage_options))
+    return Repository(open_repository(pipeline, root, branch, conf, storage_options))

@@ -23,11 +23,11 @@ from .pipeline.job import Output
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .publishing.owners import Accepted
-from .repo.open import open_context
+from .repo.open import open_repository
 from .repository import Repository
 from .rows import row_type
 from .run.drain import Limits
-from .run.verbs import sweep
+from .run.run import sweep
 from .sinks.asked import is_called, moved
 from .sources.rows import Rows
 from .spelling import unknown
@@ -118,7 +118,7 @@ class Tester:
         """Fire the timeouts that are due at `at_ms`, without input, and return the result."""
         self._next_ms = max(self._next_ms, at_ms + self._interval_ms)
         limits = Limits(batch_time=at_ms, tasks=self.tasks, accepted=ACCEPTED)
-        return self._result(sweep(self.repository.context, self.spark, self.engine, limits).progress)
+        return self._result(sweep(self.repository.opened, self.spark, self.engine, limits).progress)
 
     def restart(self) -> None:
         """Continue as a new process would: read everything again from the repository."""
@@ -126,11 +126,11 @@ class Tester:
 
     def _open(self) -> Repository:
         conf = {"tidemill.batch_time_tolerance": MOST_DURATION_MS}  # the test's clock is not that of the machine
-        context = open_context(self.pipeline, self._root, "main", conf, None)
+        opened = open_repository(self.pipeline, self._root, "main", conf, None)
         sources = {name: self._rows(name) for name in self.pipeline.sources}
-        outputs = {name: self._kept(output) for name, output in context.job.outputs.items()}
-        job = dataclasses.replace(context.job, sources=sources, outputs=outputs)
-        return Repository(dataclasses.replace(context, job=job))
+        outputs = {name: self._kept(output) for name, output in opened.job.outputs.items()}
+        job = dataclasses.replace(opened.job, sources=sources, outputs=outputs)
+        return Repository(dataclasses.replace(opened, job=job))
 
     def _kept(self, output: Output) -> Output:
         """Return a sink with a folder of the tester's own, because a test must not write where users read."""
@@ -162,19 +162,19 @@ class Tester:
         version = progress[-1].version if progress else None
         tables = {
             name: None if version is None else self.repository.outputs(version, name).drop_columns(OUTPUT_COLUMNS)
-            for name in self.repository.context.job.outputs
+            for name in self.repository.opened.job.outputs
         }
         rows = {
             name: [] if table is None else _listed(table, f"the output of `{name}`") for name, table in tables.items()
         }
         outputs = {name: [tuple(row.values()) for row in found] for name, found in rows.items()}
-        states = {name: self._state(name) for name in self.repository.context.job.operators}
+        states = {name: self._state(name) for name in self.repository.opened.job.operators}
         watermark = min(head.watermarks.values(), default=0) if head is not None else 0
         metrics = progress[-1] if progress else None
         return BatchResult(_single(outputs), _single(rows), _single(states), metrics, watermark)
 
     def _state(self, operator: str) -> dict[Any, Any]:
-        placed = self.repository.context.job.operators[operator].operator
+        placed = self.repository.opened.job.operators[operator].operator
         if len(placed.maps) == 1:
             return self._rows_by_key(placed, placed.maps[0])
         return {variable_name(one.name): self._rows_by_key(placed, one) for one in placed.maps}

@@ -110,8 +110,8 @@ def loaded(reference: str, root: Path | str, storage_options: dict[str, dict[str
 
 
 def results(repository: tm.Repository) -> dict[str, pa.Table]:
-    found = {f"state {name}": repository.state(name) for name in repository.context.job.operators}
-    return found | {f"outputs {name}": repository.outputs(sink=name) for name in repository.context.job.outputs}
+    found = {f"state {name}": repository.state(name) for name in repository.opened.job.operators}
+    return found | {f"outputs {name}": repository.outputs(sink=name) for name in repository.opened.job.outputs}
 
 
 @pytest.fixture(scope="module")

@@ -236,9 +236,7 @@ ACTIONS = {
     "forget": Action(tagged, forget, is_once=False),
     "compact what was compacted": Action(compacted_before, compact, is_once=False),
     "rewind into what was compacted": Action(compacted, lambda world: world.open().rewind(1, "a test"), is_once=True),
-    "merge": Action(
-        two_operators, lambda world: merge(world.open().context, rule=MergeRule(1 << 40, 0)), is_once=False
-    ),
+    "merge": Action(two_operators, lambda world: merge(world.open().opened, rule=MergeRule(1 << 40, 0)), is_once=False),
     "publish": Action(unpublished, lambda world: world.open().publish(), is_once=False),
     "publish again": Action(files_gone, lambda world: world.open().publish(0), is_once=False),
     "adopt a sink": Action(

@@ -25,7 +25,7 @@ POOLS = (
     "tidemill.engines.local",
     "tidemill.sources.read_ahead",
     "tidemill.upkeep.compacting",
-    "tidemill.upkeep.lineage",
+    "tidemill.upkeep.collect",
     "tidemill.upkeep.merging",
 )
 """The modules that start threads which call stores."""

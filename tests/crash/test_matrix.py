@@ -79,7 +79,7 @@ def seen(folder, store, monkeypatch):
         "by-n": sorted(repository.state("by-n").to_pylist(), key=str),
         "outputs": [repository.outputs(v, "users").to_pylist() for v in range(BATCHES)],
         "quarantine": repository.quarantine().to_pylist(),
-        "ledger": sorted(map(str, repository.context.ledger(head).map.scan().to_pylist())),
+        "ledger": sorted(map(str, repository.opened.ledger(head).map.scan().to_pylist())),
         "counts": [commit.counts for commit in repository.commits()],
         "watermarks": [commit.watermarks for commit in repository.commits()],
         "published": {name.rsplit("-", 2)[0]: published.get(name) for name in files},

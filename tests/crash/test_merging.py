@@ -36,11 +36,11 @@ VERBS = ("get", "put", "create", "stat", "put_hint", "delete_many", "list")
 
 
 def merged(world: World) -> MergeReport:
-    return merge(world.open().context, rule=ALL)
+    return merge(world.open().opened, rule=ALL)
 
 
 def merged_in_tasks(world: World) -> MergeReport:
-    return merge(world.open().context, rule=ALL, engine=lambda: LocalEngine(2))
+    return merge(world.open().opened, rule=ALL, engine=lambda: LocalEngine(2))
 
 
 HERE_OR_IN_TASKS = pytest.mark.parametrize("merged", [merged, merged_in_tasks], ids=["here", "in tasks"])
@@ -93,7 +93,7 @@ def check(world: World, expected: dict[str, Any], what: str) -> None:
     found = worlds.seen(world)
     assert {part for part, value in expected.items() if found[part] != value} == set(), what
     assert world.open().verify(deep=True).problems == [], what
-    refs = world.open().context.refresh()
+    refs = world.open().opened.refresh()
     named = {one.name.rpartition("/")[2] for base in refs.bases for one in base.outputs}
     there = {entry.name.rpartition("/")[2] for entry in world.store.list() if entry.name.endswith("-base.parquet")}
     live = {
@@ -166,7 +166,7 @@ def test_two_merges_interleaved_at_any_call_merge_each_range_once(
         world.load(before)
         with interrupted(at, lambda: merged(world)):
             merged(world)
-        assert len(world.open().context.refresh().bases) == 2
+        assert len(world.open().opened.refresh().bases) == 2
         check(world, expected, f"at call {at}: {calls[at - 1]}")
 
 
@@ -247,7 +247,7 @@ def test_after_a_crash_at_a_write_nothing_is_missing_and_the_next_merge_finishes
         problems = disturbed.open().verify(deep=True).problems
         assert all(problem.affects.startswith("nothing:") for problem in problems), what  # a torn hint
         merged(disturbed)
-        live = disturbed.open().context
+        live = disturbed.open().opened
         laid = live.committed(live.head())
         assert all(len(of_map) == 1 for maps in laid.values() for of_map in maps.values()), what
         assert worlds.seen(disturbed) == expected, what

@@ -105,7 +105,7 @@ def ending(world: World) -> dict[str, Any]:
     return {
         "kinds": [commit.kind for commit in r.commits()],
         "entries": len([one for one in world.store.list(f"root/{world.name}/refs/") if "head" not in one.name]),
-        "tags": sorted((name, one.version) for name, one in r.context.refresh().tags.items()),
+        "tags": sorted((name, one.version) for name, one in r.opened.refresh().tags.items()),
         "rows": sorted(row for file in worlds.published(world).values() for row in file),
         "skipped": [[file.path for file in commit.skipped] for commit in r.commits()],
         "problems": r.verify(deep=True).problems,

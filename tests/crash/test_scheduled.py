@@ -221,7 +221,7 @@ def check(world: Users, is_settled: bool) -> None:
     model = ledger_model.versions(log, world.inbox, FORGOTTEN)
     assert [one.version for one in log] == list(range(len(log)))
     assert r.verify(deep=True).problems == []
-    refs, head, back = r.context.refresh(), model[-1], {path for one in log for path in one.requeued}
+    refs, head, back = r.opened.refresh(), model[-1], {path for one in log for path in one.requeued}
     floor = max(0, refs.floors["main"].highest if "main" in refs.floors else 0)
     for number in range(-1, len(log)):
         if number == -1 or number >= floor or number in [one.version for one in refs.tags.values()]:
@@ -253,24 +253,24 @@ def branch(r: tm.Repository, at: int | None, runs: bool) -> None:
     """Start a branch, and perhaps run on it."""
     r.branch("fix", at)
     if runs:
-        tm.Repository(on_branch(r.context, "fix")).run(engine="local", tasks=1, max_batches=1)
+        tm.Repository(on_branch(r.opened, "fix")).run(engine="local", tasks=1, max_batches=1)
 
 
 def check_branches(r: tm.Repository, model: list[Version]) -> None:
     """A branch has the version from which it starts, whatever became of it, and its own ones."""
     for one in r.branches()[1:]:
-        b = tm.Repository(on_branch(r.context, one.name))
+        b = tm.Repository(on_branch(r.opened, one.name))
         start = model[one.fork_version + 1]
         assert state(b, one.fork_version) == (dict_of(start), start.by_n), one
-        read = [split.path for commit in b.commits() for split in (b.context.log.plan(commit.version).splits
+        read = [split.path for commit in b.commits() for split in (b.opened.log.plan(commit.version).splits
                 if commit.branch == one.id else ())]  # fmt: skip
         assert len(read) == len(set(read)) and not set(read) & start.done
         assert b.verify(deep=True).problems == []
 
 
 def happened(r: tm.Repository) -> Iterator[Happened]:
-    for commit in r.context.log.commits():
-        plan = r.context.log.plan(commit.version)
+    for commit in r.opened.log.commits():
+        plan = r.opened.log.plan(commit.version)
         ran = commit.kind in ("batch", "sweep")
         assert plan is not None or not ran
         files = tuple(split.path for split in plan.splits) if plan is not None and ran else ()

@@ -46,7 +46,7 @@ def replay(r: tm.Repository, into: str, chance: random.Random, **arguments: Any)
 
 
 def on(r: tm.Repository, branch: str) -> tm.Repository:
-    return tm.Repository(on_branch(r.context, branch))
+    return tm.Repository(on_branch(r.opened, branch))
 
 
 ACTORS: dict[str, Actor] = {
@@ -127,9 +127,9 @@ def check(world: Users, is_settled: bool = False) -> None:
     r = world.open()
     for one in r.branches():
         b = on(r, one.name)
-        head = b.context.head()
+        head = b.opened.head()
         read: Counter[str] = Counter()
-        steps = Steps(b.context, head)
+        steps = Steps(b.opened, head)
         for step in steps.all:
             plan = steps.plan_of(step, steps.commit(step))
             read.update(split.path for split in (() if plan is None else plan.splits))
@@ -140,7 +140,7 @@ def check(world: Users, is_settled: bool = False) -> None:
         if one.name == "main" and is_settled:
             assert sorted(read) == sorted(path.name for path in world.inbox.iterdir())
             assert not any(r.status().waiting_files.values())
-    since = r.context.initialised().floors.get("main")
+    since = r.opened.initialised().floors.get("main")
     if since is None or since.highest <= 0:
         columns = {"users": ("user", "n", "closed"), "by-n": ("n", "users")}
         for sink, rows in seen_by_readers(world).items():

@@ -73,7 +73,7 @@ def test_the_sink_shows_the_effective_history_without_forgotten_keys(r: tm.Repos
 
 
 def published(r: tm.Repository) -> Path:
-    return Path(r.context.store.uri.removeprefix("file://")).parents[1] / "published"
+    return Path(r.opened.store.uri.removeprefix("file://")).parents[1] / "published"
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -109,7 +109,7 @@ def test_keys_that_were_forgotten_before_commits_named_the_last_forget_are_still
     r.adopt("moved by a test", moved=True)
     assert [one.version for one in r.commit(12).forgotten] == [2], "repeated by every commit of this time"
     assert r.forget("sums", ["bob"], "asked to", columns={"out": "who"}, drop_refs=True).version == 13
-    assert [one.version for one in r.context.log.forgotten(r.head)] == [2, 13]
+    assert [one.version for one in r.opened.log.forgotten(r.head)] == [2, 13]
     assert r.verify(forgotten=True).problems == []
     folder = published(r).parent / "input"
     (folder / "07.csv").write_text("cid,8\ngus,1\n")

@@ -98,13 +98,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
 
 def add_branch(repository: tm.Repository) -> None:
     """Add the branch `fix` from an old version, with a commit of its own, and a tag."""
-    store, fork = repository.context.store, repository.commit(FORK).as_parent
+    store, fork = repository.opened.store, repository.commit(FORK).as_parent
     log = RefsLog(store)
     forked = {"fork_branch": fork.branch, "fork_version": fork.version, "fork_checksum": fork.checksum}
     made = log.append(lambda refs, number: NewBranch(**position(refs, 1), name="fix", id=f"fix-{number}", **forked))
     refs = log.append(lambda refs, _: Tag(**position(refs, 1), name="good", branch="main", version=1))
     branch = made.branches["fix"].id
-    commits = Log(store, branch, Fork(repository.context.log, fork))
+    commits = Log(store, branch, Fork(repository.opened.log, fork))
     void = {"reason": "a test", "attempt": uuid.uuid4().hex[:12]}
     commits.create_commit(successor(Origin(refs, branch, commits.head()), "void", void))
 

@@ -75,7 +75,7 @@ def test_the_log_is_read(golden: Golden) -> None:
     ]
     assert r.commit(2).reason == "03.csv had a negative amount"
     assert r.version_at(make.ms("2024-03-01T10:59")) == 2
-    assert {c.pipeline_uuid for c in r.commits()} == {r.context.initialised().uuid}
+    assert {c.pipeline_uuid for c in r.commits()} == {r.opened.initialised().uuid}
 
 
 def test_counts_are_read(golden: Golden) -> None:
@@ -85,7 +85,7 @@ def test_counts_are_read(golden: Golden) -> None:
 
 
 def test_the_entries_of_init_are_read(golden: Golden) -> None:
-    context = golden.open().context
+    context = golden.open().opened
     for refs in (context.initialised(), context.refs_log.read_entries()):
         assert refs is not None
         assert list(refs.schemas) == ["visits", "by-country", "seen"]
@@ -276,7 +276,7 @@ def test_published_files_stay_and_the_new_version_is_added(golden: Golden) -> No
         return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.json")}
 
     before = published()
-    uuid = go_on(golden).context.initialised().uuid[:8]
+    uuid = go_on(golden).opened.initialised().uuid[:8]
     fresh = {name: data for name, data in published().items() if before.get(name) != data}
     assert len(before) == 6 and len(published()) == 8
     assert [name.rpartition("-")[0] for name in sorted(fresh)] == [

@@ -54,7 +54,7 @@ def record(folder: Path, version: int, root: str = "root") -> dict[str, Any]:
 
 def corrected(r: tm.Repository, **changes: Any) -> Commit:
     """Commit a correction that withdraws or adds, as rewind and promote will."""
-    origin = r.context.origin(r.head)
+    origin = r.opened.origin(r.head)
     void = successor(origin, "void", {"attempt": "0" * 12, "reason": "a test", "published_through": origin.number - 1})
     made = dataclasses.replace(void, **changes)
-    return r.context.log.create_commit(dataclasses.replace(made, checksum=checksum_of(encode(made)))).commit
+    return r.opened.log.create_commit(dataclasses.replace(made, checksum=checksum_of(encode(made)))).commit

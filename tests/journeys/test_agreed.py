@@ -198,7 +198,7 @@ def code(shop: tm.Repository, tmp_path: Path) -> list[str]:
     """The pipeline of the shop as a file, and its root."""
     (tmp_path / "code.py").write_text(
         f"from pathlib import Path\nfrom tests.journeys.shop import opened\n"
-        f"p = opened(Path({str(tmp_path)!r})).context.pipeline\n"
+        f"p = opened(Path({str(tmp_path)!r})).opened.pipeline\n"
     )
     return [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json"]
 
@@ -276,10 +276,10 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
         def prepare(self, context: Any, plan: Any, origin: Any, to: Any) -> Any:
             return {}
 
-    plan = carry_out.look(shop.context, Note(reason="a note"))
-    assert carry_out.carry_out(shop.context, Note(reason="a note"), plan).made.kind == "void"
+    plan = carry_out.look(shop.opened, Note(reason="a note"))
+    assert carry_out.carry_out(shop.opened, Note(reason="a note"), plan).made.kind == "void"
     with pytest.raises(tm.Fenced):
-        carry_out.carry_out(shop.context, Note(reason="a note"), plan)
+        carry_out.carry_out(shop.opened, Note(reason="a note"), plan)
 
 
 @pytest.mark.parametrize("verb", list(ACTS))

@@ -57,7 +57,7 @@ def moved(folder: Path) -> tm.Repository:
     """A repository that was made at another place."""
     r = two(folder, "first")
     (folder / "first").rename(folder / "root")
-    return tm.open(r.context.pipeline, root=str(folder / "root"))
+    return tm.open(r.opened.pipeline, root=str(folder / "root"))
 
 
 CASES = {
@@ -130,7 +130,7 @@ def test_an_entry_is_compared_with_the_entries_that_it_follows(
     case = CASES[verb]
     r = case.begin(tmp_path)
     plan = case.act(r, tmp_path, dry_run=True)
-    probe, other = carry_out.probe, tm.open(r.context.pipeline, root=str(tmp_path / "root"))
+    probe, other = carry_out.probe, tm.open(r.opened.pipeline, root=str(tmp_path / "root"))
 
     def meanwhile(store: Any) -> None:
         monkeypatch.setattr(carry_out, "probe", probe)
@@ -156,7 +156,7 @@ def test_a_tag_in_the_shell_asks_nothing_and_has_a_dry_run(tmp_path: Path, capfd
     r = two(tmp_path)
     (tmp_path / "code.py").write_text(
         f"from pathlib import Path\nfrom tests.journeys.shop import opened\n"
-        f"p = opened(Path({str(tmp_path)!r})).context.pipeline\n"
+        f"p = opened(Path({str(tmp_path)!r})).opened.pipeline\n"
     )
     code = [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root"]
     status, shown, _ = called(capfd, "tag", *code, "good", "0", "--dry-run", "--json")

@@ -166,7 +166,7 @@ def test_a_bad_file_fails_the_batch_in_every_mode_by_default(tmp_path: Path, nam
 )
 def test_the_limit_sees_the_rows_of_a_bad_file(tmp_path: Path, limit: str, error: str | None) -> None:
     r = started(tmp_path, KINDS["header"])
-    limited = tm.open(r.context.pipeline, root=str(tmp_path / "root"), conf={"tidemill.fail_if_quarantined": limit})
+    limited = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), conf={"tidemill.fail_if_quarantined": limit})
     if error is None:
         assert len(limited.run(engine="local")) == 1
         return
@@ -178,7 +178,7 @@ def test_the_limit_sees_the_rows_of_a_bad_file(tmp_path: Path, limit: str, error
 @pytest.mark.parametrize(("limit", "is_refused"), [("0", True), ("49%", True), ("50%", False), ("1", False)])
 def test_the_limit_sees_a_file_whose_rows_cannot_be_counted(tmp_path: Path, limit: str, is_refused: bool) -> None:
     r = started(tmp_path, KINDS["zip"])
-    limited = tm.open(r.context.pipeline, root=str(tmp_path / "root"), conf={"tidemill.fail_if_quarantined": limit})
+    limited = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), conf={"tidemill.fail_if_quarantined": limit})
     if is_refused:
         with pytest.raises(tm.InvalidInput, match="1 quarantined file of 2, expected at most") as caught:
             limited.run(engine="local")
@@ -210,7 +210,7 @@ def test_a_replay_with_code_that_reads_the_file_reads_it_once(tmp_path: Path) ->
     r.requeue(0)
     r.run(engine="local")
     r.replay(into="again", from_version=0, files="current")
-    again = tm.open(r.context.pipeline, root=str(tmp_path / "root"), branch="again")
+    again = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), branch="again")
     assert totals(again) == totals(r) == model(GOOD + ROWS)
     assert [one.counts.input_files for one in again.commits() if one.kind == "batch"] == [2, 0]
     r.promote("again", reason="the file is read where it belongs")
@@ -225,7 +225,7 @@ def test_a_replay_repeats_what_was_recorded(tmp_path: Path) -> None:
     r.requeue(0)
     r.run(engine="local")
     r.replay(into="again", from_version=0)
-    again = tm.open(r.context.pipeline, root=str(tmp_path / "root"), branch="again")
+    again = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), branch="again")
     assert [one.counts for one in again.commits()] == [one.counts for one in r.commits()]
     assert totals(again) == totals(r)
 
@@ -295,11 +295,11 @@ def test_ranges_that_were_planned_before_agree_that_the_file_is_bad(
     kind = dataclasses.replace(KINDS["damaged page"], name="b.parquet")
     conf = {"tidemill.split_bytes": 4096}
     strict = repository(folder, kind, tmp_path / "root", badFiles="fail")
-    strict = tm.open(strict.context.pipeline, root=str(tmp_path / "root"), conf=conf)
+    strict = tm.open(strict.opened.pipeline, root=str(tmp_path / "root"), conf=conf)
     strict.init()
     with pytest.raises(tm.InvalidInput, match=r"b\.parquet"):
         strict.run(engine="local")
-    plan = strict.context.log.plan(0)
+    plan = strict.opened.log.plan(0)
     assert plan is not None and len(plan.splits) > 1
     r = repository(folder, kind, tmp_path / "root")
     (progress,) = r.run(engine="local", tasks=2)

@@ -44,9 +44,9 @@ def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
             r.init()
             r.run(engine="local")
             continue
-        before = r.context.log.head()
+        before = r.opened.log.head()
         refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "rename the operator", "--drop keep")  # noqa: B023
-        assert r.context.log.head() == before
+        assert r.opened.log.head() == before
 
 
 def test_another_key_or_kind_of_operator_is_refused(folder, tmp_path):
@@ -161,7 +161,7 @@ def test_a_plan_is_abandoned_only_on_a_store_that_creates_conditionally(folder, 
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
     tm.open(p, root=str(tmp_path / "copy")).adopt(copy=True)
     (tmp_path / "copy").rename(tmp_path / "other")  # a process checks each store once, and this one is new
-    for module in ("driver.correct", "actions.carry_out"):
+    for module in ("publishing.correct", "actions.carry_out"):
         monkeypatch.setattr(f"tidemill.{module}.check_root", lambda context: None)
     other = tm.open(p, root=str(tmp_path / "other"))
     monkeypatch.setattr(LocalStore, "create", lambda self, name, data: self.put(name, data) or True)

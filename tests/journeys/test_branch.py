@@ -25,7 +25,7 @@ rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(here / "out
 
 def on(folder: Path, name: str, **options: Any) -> tm.Repository:
     r = opened(folder, **options)
-    return tm.open(r.context.pipeline, root=r.context.root, branch=name)
+    return tm.open(r.opened.pipeline, root=r.opened.root, branch=name)
 
 
 def three(folder: Path) -> tm.Repository:
@@ -194,7 +194,7 @@ def test_a_branch_of_a_branch_and_tags_name_versions_of_any(tmp_path: Path) -> N
     one.branch("two")
     two = on(tmp_path, "two")
     run(two)
-    assert [commit.branch for commit in two.log()] == [two.context.branch, one.context.branch, "main"]
+    assert [commit.branch for commit in two.log()] == [two.opened.branch, one.opened.branch, "main"]
     two.tag("base", 0)
     assert [(tag.name, tag.branch) for tag in r.tags()] == [("base", "main")]
     assert totals(two, "base") == totals(r, "base") == {"a": 1}
@@ -229,7 +229,7 @@ def test_retention_keeps_what_a_branch_needs_until_it_is_dropped(tmp_path: Path)
         on(tmp_path, "fix")
     with pytest.raises(tm.InvalidInput, match="it would start from dropped branch `fix`"):
         b.branch("late")
-    assert r.branch("fix").id != b.context.branch, "the name may be used again"
+    assert r.branch("fix").id != b.opened.branch, "the name may be used again"
 
 
 @pytest.mark.parametrize(
@@ -248,13 +248,13 @@ def test_a_wrong_branch_changes_nothing(tmp_path: Path, arguments: tuple[Any, ..
     r = three(tmp_path)
     r.tag("early", 0)
     r.branch("fix")
-    before = r.context.refresh()
+    before = r.opened.refresh()
     with pytest.raises(tm.InvalidInput, match=said):
         r.branch(*arguments)
     for name, why in (("main", "`main`: it cannot be dropped"), ("nix", "^unknown branch `nix`")):
         with pytest.raises(tm.InvalidInput, match=why):
             r.drop_branch(name)
-    assert r.context.refresh() == before
+    assert r.opened.refresh() == before
 
 
 def test_the_commands_start_list_use_and_end_a_branch(

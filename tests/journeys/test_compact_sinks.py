@@ -235,9 +235,9 @@ def test_what_a_stalled_publisher_copies_afterwards_is_deleted_by_the_next_run_a
 
 def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_path: Path) -> None:
     r = six(tmp_path)
-    [stalled] = publishing.works(r.context, r.commit(2))
+    [stalled] = publishing.works(r.opened, r.commit(2))
     r.maintain(compact_sinks=True)
-    assert publishing._publish(opened(tmp_path).context, stalled)
+    assert publishing._publish(opened(tmp_path).opened, stalled)
     assert [row["version"] for row in published(tmp_path)] == list(range(6))
 
 

@@ -62,7 +62,7 @@ def test_a_copy_leaves_the_files_of_the_original(tmp_path: Path) -> None:
     r = six(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
     before = files(tmp_path)
-    copy = tm.open(r.context.pipeline, root=str(tmp_path / "copy"))
+    copy = tm.open(r.opened.pipeline, root=str(tmp_path / "copy"))
     copy.adopt("a test", copy=True)
     assert copy.maintain(compact_sinks=True).compacted == []
     for name in "gh":
@@ -136,5 +136,5 @@ def test_a_group_is_given_up_once_other_commits_took_its_number_too_often(
 ) -> None:
     r = six(tmp_path)
     monkeypatch.setattr(_Joining, "commit", lambda self, reason: (_ for _ in ()).throw(tm.Fenced("another run")))
-    report = Compaction(r.context).run()
+    report = Compaction(r.opened).run()
     assert (report.compacted, report.left, report.has_plan, r.head.version) == ([], 1, False, 5)

@@ -47,7 +47,7 @@ def two_branches(folder: Path) -> tm.Repository:
 
 def on(folder: Path, name: str) -> tm.Repository:
     r = opened(folder)
-    return tm.open(r.context.pipeline, root=r.context.root, branch=name)
+    return tm.open(r.opened.pipeline, root=r.opened.root, branch=name)
 
 
 def totals(r: tm.Repository, version: int | str | None = None) -> dict[str, int]:
@@ -64,7 +64,7 @@ def test_a_version_of_another_branch_is_read_by_its_branch_and_number_or_tag(tmp
     fix = on(tmp_path, "fix")
     assert totals(fix, "main@2") == totals(r) and totals(fix, 2) == {"a": 2, "b": 1}
     assert r.outputs("fix@2").drop_columns(["_seq"]).to_pylist() == [{"k": "a", "n": 2, "_batch_id": 2}]
-    assert r.commit("fix@2").branch == fix.context.branch and r.quarantine("fix@2").num_rows == 0
+    assert r.commit("fix@2").branch == fix.opened.branch and r.quarantine("fix@2").num_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_an_operator_that_one_version_lacks_is_added_or_removed(tmp_path: Path) 
     p = tm.Pipeline("shop")
     rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
     rows.groupBy("v").agg(n=tm.count(), name="by-v")
-    fix = tm.open(p, root=r.context.root, branch="fix")
+    fix = tm.open(p, root=r.opened.root, branch="fix")
     run(fix)
     assert state_of(fix, "main", "fix", "by-v").table.to_pylist() == [{"v": 1, "before": None, "after": {"n": 1}}]
     gone = state_of(fix, "main", "fix", "counts")
@@ -251,8 +251,8 @@ def test_a_replay_with_the_same_code_shares_every_segment_and_file(
     run(r)
     r.replay(0, into="again", engine="local")
     read: list[str] = []
-    get = type(r.context.store).get
-    monkeypatch.setattr(type(r.context.store), "get", lambda store, name: read.append(name) or get(store, name))
+    get = type(r.opened.store).get
+    monkeypatch.setattr(type(r.opened.store), "get", lambda store, name: read.append(name) or get(store, name))
     report = r.diff("main", "again")
     assert isinstance(report, DiffReport) and report.total == 0
     assert not [name for name in read if name.startswith(("state/", "output/"))]

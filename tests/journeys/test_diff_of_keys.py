@@ -41,8 +41,8 @@ def test_versions_that_did_not_change_a_key_are_passed_over(tmp_path: Path, monk
     r = opened(tmp_path)
     run(r)
     versions: list[int] = []
-    read = type(r.context.log).commit
-    monkeypatch.setattr(type(r.context.log), "commit", lambda log, one: versions.append(one) or read(log, one))
+    read = type(r.opened.log).commit
+    monkeypatch.setattr(type(r.opened.log), "commit", lambda log, one: versions.append(one) or read(log, one))
     assert [one.version for one in r.history("counts", "a")] == [0, 10]
     assert len(set(versions)) < 16, versions
     r.maintain()

@@ -92,7 +92,7 @@ def test_the_commit_has_a_salted_hash_and_two_calls_have_different_salts(tmp_pat
     r = shop(tmp_path)
     r.forget("spend", [ALICE], "a test")
     r.forget("spend", [BOB], "a test")
-    one, two = r.context.log.forgotten(r.head)
+    one, two = r.opened.log.forgotten(r.head)
     assert one.salt != two.salt and one.hashes != two.hashes
     assert ALICE not in (tmp_path / "root/shop/branches/main/commits/0000000002.json").read_text()
 
@@ -103,8 +103,8 @@ def test_only_a_forget_commit_has_its_keys_and_later_commits_name_the_last_one(t
     r.forget("spend", [BOB], "a test")
     arrive(tmp_path, ("dave", 1))
     run(r)
-    assert [(len(one.forgotten), one.forgotten_at) for one in r.context.log.commits(2)] == [(1, None), (1, 2), (0, 3)]
-    assert [one.version for one in r.context.log.forgotten(r.head)] == [2, 3]
+    assert [(len(one.forgotten), one.forgotten_at) for one in r.opened.log.commits(2)] == [(1, None), (1, 2), (0, 3)]
+    assert [one.version for one in r.opened.log.forgotten(r.head)] == [2, 3]
     arrive(tmp_path, (BOB, 1), (ALICE, 1))
     run(r)
     (problem,) = r.verify(forgotten=True).problems
@@ -131,13 +131,13 @@ def test_earlier_versions_cannot_be_read_nor_restored_and_later_ones_can(tmp_pat
 
 def test_state_that_was_merged_by_maintain_goes_too(tmp_path: Path) -> None:
     r = shop(tmp_path)
-    merge(r.context, rule=MergeRule(1 << 40, 0))
+    merge(r.opened, rule=MergeRule(1 << 40, 0))
     r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
     assert holding(tmp_path, ALICE) == []
     assert is_clean(r)
     arrive(tmp_path, (BOB, 1))
     run(r)
-    merge(r.context, rule=MergeRule(1 << 40, 0))
+    merge(r.opened, rule=MergeRule(1 << 40, 0))
     r.maintain()
     assert totals(r) == {BOB: 8, "carol": 24, None: 36}
     assert is_clean(r)
@@ -237,7 +237,7 @@ def test_every_operator_goes_on_without_the_key_as_if_it_had_never_come(build: A
     r = tm.open(build(tmp_path / "in", str(tmp_path / "out")), root=str(tmp_path / "root"))
     r.init()
     run(r, max_batches=4, tasks=2)
-    for name in r.context.job.operators:
+    for name in r.opened.job.operators:
         maps = r.head.schemas[name]["maps"]
         tables = [r.state(name, variable=one, partial=True) for one in maps]
         full = next((one for one in tables if one.num_rows), None)

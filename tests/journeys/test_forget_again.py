@@ -39,7 +39,7 @@ def test_tags_and_branches_of_earlier_versions_are_refused_or_dropped(tmp_path: 
     r = shop(tmp_path)
     r.tag("month-end", 0)
     for name, of in (("fix", "main"), ("deeper", "fix-2")):
-        r.context.refs_log.append(lambda refs, number, n=name, o=of: _fork(r, refs, number, n, o))
+        r.opened.refs_log.append(lambda refs, number, n=name, o=of: _fork(r, refs, number, n, o))
     with pytest.raises(tm.InvalidInput) as error:
         r.forget("spend", [ALICE], "a test")
     for one in ("tag `month-end`", "branch `fix`", "branch `deeper`", "--drop-refs"):
@@ -47,7 +47,7 @@ def test_tags_and_branches_of_earlier_versions_are_refused_or_dropped(tmp_path: 
     assert r.head.version == 1 and r.tags() != []
     made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"}, drop_refs=True)
     assert len(made.dropped) == 3
-    assert r.tags() == [] and list(r.context.refresh().branches) == ["main"]
+    assert r.tags() == [] and list(r.opened.refresh().branches) == ["main"]
     assert holding(tmp_path, ALICE) == [] and is_clean(r)
 
 
@@ -162,7 +162,7 @@ def test_caches_of_this_machine_do_not_have_the_key(
     arrive(tmp_path, (ALICE, 10))
     run(r)
     if is_merged:
-        assert merge(r.context, rule=MergeRule(1 << 40, 0)).merged
+        assert merge(r.opened, rule=MergeRule(1 << 40, 0)).merged
     assert totals(r)[ALICE] == 14
 
     def cached() -> list[str]:

@@ -110,8 +110,8 @@ def test_the_root_may_be_spelled_in_any_way(shop):
     for root in ("root/../root", "link", "root/"):
         opened(shop, root).run(engine="local", max_batches=1)
     p = opened(shop)
-    assert tm.open(p.context.pipeline, root="root").run(engine="local") == []
-    assert tm.open(p.context.pipeline, root=f"file://{shop}/root").run(engine="local") == []
+    assert tm.open(p.opened.pipeline, root="root").run(engine="local") == []
+    assert tm.open(p.opened.pipeline, root=f"file://{shop}/root").run(engine="local") == []
 
 
 def test_adopt_says_what_it_will_do_and_does_nothing_in_a_dry_run(shop, capsys):
@@ -192,7 +192,7 @@ def test_a_file_that_was_only_touched_or_copied_is_the_same_file(shop):
     r = opened(shop)
     r.run(engine="local")
     assert counts(r) == {"x": 2, "y": 1}
-    [row] = [row for row in r.context.ledger(r.head).map.scan().to_pylist() if row["path"].endswith("a.json")]
+    [row] = [row for row in r.opened.ledger(r.head).map.scan().to_pylist() if row["path"].endswith("a.json")]
     assert row["modified_ms"] == 1_000_000_000, "the next batch records the new time"
 
 
@@ -240,7 +240,7 @@ def test_skipping_a_file_of_the_open_plan_ends_the_plan(shop):
     r = opened(shop, more="maxFilesPerTrigger=2")
     r.init()
     refused(lambda: r.run(engine="local"), "`dt=2024/a.json`")
-    assert r.context.log.plan(0) is not None
+    assert r.opened.log.plan(0) is not None
     r.skip("dt=2024/a.json", "not JSON")
     r.run(engine="local")
     assert (counts(r), r.head.version) == ({"x": 1}, 1)

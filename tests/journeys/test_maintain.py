@@ -210,12 +210,12 @@ def test_a_collector_that_stalled_deletes_nothing_that_is_named_meanwhile(tmp_pa
 
     r = five(tmp_path)
     r.maintain(keep_versions=4, time_budget=0)
-    found, dead = look(r.context, r.context.refresh())
+    found, dead = look(r.opened, r.opened.refresh())
     assert not dead
     r.tag("held", 2)
     r.rewind(1, "meanwhile")
     run(opened(tmp_path))
-    opened(tmp_path).context.store.delete_many([one.name for one in found])
+    opened(tmp_path).opened.store.delete_many([one.name for one in found])
     assert opened(tmp_path).verify(deep=True).problems == []
 
 

@@ -194,7 +194,7 @@ def test_a_copy_that_replaces_a_sink_keeps_the_rows_that_it_shares_with_the_orig
     files(tmp_path)[0].unlink()  # a consumer took it
     arrive(tmp_path, "d")
     assert run(copy, replace_sink=True) == [2, 3]
-    uuid = copy.context.initialised().uuid[:8]
+    uuid = copy.opened.initialised().uuid[:8]
     assert all(uuid in path.name for path in files(tmp_path))
     assert [(row["k"], row["version"]) for row in published(tmp_path)] == [("b", 1), ("c", 2), ("d", 3)]
     assert shared[1] in published(tmp_path)
@@ -204,7 +204,7 @@ def copied(folder: Path, sink: Any) -> tm.Repository:
     """An adopted copy of the repository, with another sink."""
     made = opened(folder, sink=sink)
     shutil.copytree(folder / "root", folder / "copy")
-    made = tm.open(made.context.pipeline, root=str(folder / "copy"))
+    made = tm.open(made.opened.pipeline, root=str(folder / "copy"))
     made.adopt("a test", copy=True)
     return made
 
@@ -288,9 +288,9 @@ def test_the_plan_of_another_repository_is_not_executed(tmp_path: Path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         run(r)
     monkeypatch.undo()
-    plan, uuid = r.context.log.plan(0), "f" * 32
+    plan, uuid = r.opened.log.plan(0), "f" * 32
     assert plan is not None
-    r.context.store.put("branches/main/plans/0000000000.json", encode(dataclasses.replace(plan, pipeline_uuid=uuid)))
+    r.opened.store.put("branches/main/plans/0000000000.json", encode(dataclasses.replace(plan, pipeline_uuid=uuid)))
     assert [problem.what for problem in r.verify().problems] == [
         f"read plan `branches/main/plans/0000000000.json`: it was made by repository {uuid}"
     ]

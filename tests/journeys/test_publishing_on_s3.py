@@ -85,11 +85,11 @@ def test_an_output_object_that_was_replaced_on_s3_is_not_published(
     r = on_s3(tmp_path, root, options)
     run(r)
     [file] = r.head.outputs["counts"]
-    [record_name] = [entry.name for entry in r.context.store.list("published/")]
-    r.context.store.delete(record_name)
+    [record_name] = [entry.name for entry in r.opened.store.list("published/")]
+    r.opened.store.delete(record_name)
     sink = open_store(f"{root}/sink", options["sink"])
     sink.delete_many([entry.name for entry in sink.list()])
-    r.context.store.put(file.name, b"another object")
+    r.opened.store.put(file.name, b"another object")
     with pytest.raises(tm.CorruptState, match="the object was replaced after the commit; expected the ETag"):
         run(on_s3(tmp_path, root, options))
     assert list(sink.list()) == []

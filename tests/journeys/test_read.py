@@ -50,14 +50,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 def test_reading_from_s3_is_the_same(tmp_path: Path, s3_server: S3Server) -> None:
     on_s3 = made(tmp_path, s3_server.new_root(), {"root": s3_server.options})
-    store = on_s3.none.context.store
+    store = on_s3.none.opened.store
     assert isinstance(store, S3Store)
     verbs: set[str] = set()
     for client in (store._clients.main, store._clients.once):
         client.meta.events.register("before-call.s3", lambda params, **_: verbs.add(params["method"]))
-    for operator in on_s3.code.context.job.operators:
+    for operator in on_s3.code.opened.job.operators:
         same(lambda: on_s3.code.state(operator), lambda: on_s3.none.state(operator))  # noqa: B023
-    for sink in on_s3.code.context.job.outputs:
+    for sink in on_s3.code.opened.job.outputs:
         same(lambda: on_s3.code.outputs(sink=sink), lambda: on_s3.none.outputs(sink=sink))  # noqa: B023
     same(lambda: on_s3.code.diff(0, "fix"), lambda: on_s3.none.diff(0, "fix"))
     assert on_s3.none.history("sums", "a") == on_s3.code.history("sums", "a")
@@ -91,7 +91,7 @@ VARIABLES = {"pages": ["count", "seen", "by", "timers", "none"]}
 
 def test_state_of_every_operator_in_every_version_is_the_same(both: Both) -> None:
     tables = 0
-    operators = [*both.code.context.job.operators, "totals", "unknown", None]
+    operators = [*both.code.opened.job.operators, "totals", "unknown", None]
     for operator in operators:
         for version in VERSIONS:
             for partial in (False, True):
@@ -108,7 +108,7 @@ def test_state_of_every_operator_in_every_version_is_the_same(both: Both) -> Non
 
 
 def test_state_of_a_branch_is_the_same_in_every_version(both: Both) -> None:
-    for operator in (*both.fix.context.job.operators, "sums"):
+    for operator in (*both.fix.opened.job.operators, "sums"):
         for version in VERSIONS:
             same(lambda: both.fix.state(operator, version), lambda: both.fix_none.state(operator, version))  # noqa: B023
     assert both.fix_none.state("totals").num_rows and repr(both.fix_none).startswith("Reader(")
@@ -127,7 +127,7 @@ def test_state_by_keys_condition_columns_and_time_is_the_same(both: Both) -> Non
 
 
 def test_outputs_of_every_sink_in_every_version_are_the_same(both: Both) -> None:
-    sinks = [*both.code.context.job.outputs, "unknown", None]
+    sinks = [*both.code.opened.job.outputs, "unknown", None]
     filled = 0
     for sink in sinks:
         for version in VERSIONS:
@@ -176,7 +176,7 @@ PAIRS: list[tuple[Any, Any]] = [(-1, 0), (0, "main"), ("main", "fix"), ("noon", 
 def test_diff_and_changes_are_the_same(both: Both) -> None:
     found = 0
     for a, b in PAIRS:
-        for operator in (*both.code.context.job.operators, "totals"):
+        for operator in (*both.code.opened.job.operators, "totals"):
             for partial in (False, True) if operator in ("sums", "hourly", "visits") else (False,):
                 asked: dict[str, Any] = {"operator": operator, "partial": partial}
                 one = same(lambda: both.code.diff(a, b, **asked), lambda: both.none.diff(a, b, **asked))  # noqa: B023
@@ -186,7 +186,7 @@ def test_diff_and_changes_are_the_same(both: Both) -> None:
                     lambda: both.code.changes(operator, a, b, each),  # noqa: B023
                     lambda: both.none.changes(operator, a, b, each),  # noqa: B023
                 )
-        for sink in both.code.context.job.outputs:
+        for sink in both.code.opened.job.outputs:
             same(lambda: both.code.diff(a, b, sink=sink), lambda: both.none.diff(a, b, sink=sink))  # noqa: B023
         same(lambda: both.code.diff(a, b), lambda: both.none.diff(a, b))  # noqa: B023
     assert found > 20
@@ -194,8 +194,8 @@ def test_diff_and_changes_are_the_same(both: Both) -> None:
 
 def test_history_is_the_same_but_for_rows(both: Both) -> None:
     checked, fired = 0, 0
-    for operator in both.code.context.job.operators:
-        placed = both.code.context.job.operators[operator]
+    for operator in both.code.opened.job.operators:
+        placed = both.code.opened.job.operators[operator]
         for version in [None] if operator == "sums" else [0, 3, None]:
             rows = both.code.state(operator, version, partial=True)
             keys = {tuple(row[name] for name in placed.operator.maps[0].key.names) for row in rows.to_pylist()}

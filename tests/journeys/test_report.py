@@ -31,7 +31,7 @@ EVIL = "</script><script>alert(1)</script><!--"
 
 def on(folder: Path, name: str) -> tm.Repository:
     r = opened(folder)
-    return tm.open(r.context.pipeline, root=r.context.root, branch=name)
+    return tm.open(r.opened.pipeline, root=r.opened.root, branch=name)
 
 
 def command(folder: Path, *arguments: str) -> int:
@@ -349,7 +349,7 @@ def test_a_report_needs_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[st
     r = opened(tmp_path)
     run(r)
     r.branch("fix", 1)
-    without = tm.read(r.context.root, "shop")
+    without = tm.read(r.opened.root, "shop")
     asked: dict[str, Any] = {"keys": [("counts", "a")], "diff": (0, 2)}
     ours, theirs = (one.report(**asked).as_dict() for one in (r, without))
     assert {name for name in ours if ours[name] != theirs[name]} <= {"made", "made_ms", "look_ups"}

@@ -92,7 +92,7 @@ def test_a_port_that_is_in_use_is_one_clear_error(server: Server) -> None:
 
 
 def test_the_command_serves_until_it_is_interrupted(repository: tm.Repository, tmp_path: Path) -> None:
-    arguments = ["report", repository.context.store.uri, "--serve", "--port", "0"]
+    arguments = ["report", repository.opened.store.uri, "--serve", "--port", "0"]
     command = [sys.executable, "-m", "tidemill", *arguments]
     with subprocess.Popen(
         command,

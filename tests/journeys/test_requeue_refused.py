@@ -77,7 +77,7 @@ def test_requeued_rows_are_read_before_files_and_wait_again_after_replan(tmp_pat
 
     with pytest.raises(tm.InvalidInput, match="broken"):
         shop.run(function=fails)
-    plan = r.context.log.plan(2, r.context.origin(r.head).parent)
+    plan = r.opened.log.plan(2, r.opened.origin(r.head).parent)
     assert [split.path[:10] for split in plan.splits] == ["/requeued/"]
     assert plan.outstanding_files == 1
     assert r.head.batch_time_ms <= plan.batch_time_ms <= plan.oldest_waiting_ms
@@ -105,7 +105,7 @@ def test_a_requeue_ends_an_open_plan_and_a_sweep_does_not_pass_rows_that_wait(tm
         "the plan of version 1 ends, and its files are planned again",
     ]
     made = r.requeue(0)
-    assert (made.version, made.plan_id == r.context.log.plan(1, r.context.origin(r.commit(0)).parent).plan_id) == (
+    assert (made.version, made.plan_id == r.opened.log.plan(1, r.opened.origin(r.commit(0)).parent).plan_id) == (
         1,
         True,
     )

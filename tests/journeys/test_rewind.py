@@ -136,9 +136,9 @@ def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_pat
     from tidemill.publishing import publish as publishing
 
     r = three(tmp_path)
-    stalled = [work for work in publishing.works(r.context, r.commit(2)) if work.files]
+    stalled = [work for work in publishing.works(r.opened, r.commit(2)) if work.files]
     r.rewind(0, "a test")
-    assert publishing._publish(opened(tmp_path).context, stalled[0])  # it copies, and finds the record there
+    assert publishing._publish(opened(tmp_path).opened, stalled[0])  # it copies, and finds the record there
     assert [row["version"] for row in published(tmp_path)] == [0]
 
 

@@ -135,7 +135,7 @@ def test_the_command_says_before_what_will_happen(
 def test_a_copied_repository_cannot_be_rewound_before_it_is_adopted(tmp_path: Path) -> None:
     three(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    p = opened(tmp_path).context.pipeline
+    p = opened(tmp_path).opened.pipeline
     with pytest.raises(tm.InvalidInput, match="to write: it was made at"):
         tm.open(p, root=str(tmp_path / "copy")).rewind(0, "a test")
 
@@ -143,7 +143,7 @@ def test_a_copied_repository_cannot_be_rewound_before_it_is_adopted(tmp_path: Pa
 def test_a_copy_that_goes_back_leaves_what_the_original_published(tmp_path: Path) -> None:
     three(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    p = opened(tmp_path).context.pipeline
+    p = opened(tmp_path).opened.pipeline
     copy = tm.open(p, root=str(tmp_path / "copy"))
     copy.adopt("a copy", copy=True)
     before = files(tmp_path)
@@ -164,7 +164,7 @@ def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path
     arrive(tmp_path, "a", "b")
     run(function_of(tmp_path, fn))
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    copy = tm.open(function_of(tmp_path, fn).context.pipeline, root=str(tmp_path / "copy"))
+    copy = tm.open(function_of(tmp_path, fn).opened.pipeline, root=str(tmp_path / "copy"))
     copy.adopt("a copy", copy=True)
     calls.clear()
     copy.rewind(0, "a test")

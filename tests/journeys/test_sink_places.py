@@ -145,7 +145,7 @@ def forged(r: tm.Repository, change: Callable[[Commit], Commit]) -> None:
     """Overwrite the newest commit by a changed one."""
     head = r.head
     assert head is not None
-    r.context.store.put(f"branches/main/commits/{head.version:010d}.json", encode(change(head)))
+    r.opened.store.put(f"branches/main/commits/{head.version:010d}.json", encode(change(head)))
 
 
 def test_a_place_that_only_a_commit_names_is_never_written_to(tmp_path: Path) -> None:
@@ -179,10 +179,10 @@ def test_a_withdrawal_deletes_only_published_files_of_the_sink(tmp_path: Path) -
     raw["files"][0]["name"] = "precious.json"
     raw.pop("checksum")
     body = json.dumps(raw, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
-    r.context.store.put(name, body + f',"checksum":"{digest(body)}"}}'.encode())
+    r.opened.store.put(name, body + f',"checksum":"{digest(body)}"}}'.encode())
     made = corrected(r, withdraws={"counts": [VersionOf("main", 0)]})
     with pytest.raises(tm.CorruptState, match="this is not the name of a file of sink `counts`"):
-        publish(r.context, made)
+        publish(r.opened, made)
     assert (tmp_path / "out" / "precious.json").exists()
 
 

@@ -65,7 +65,7 @@ def test_forget_rewrites_the_files_of_a_batch_that_is_not_published(
 def test_a_preview_of_forget_that_another_one_overtakes_reports_no_damage(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = tm.open(shop.context.pipeline, root=str(tmp_path / "root"), conf=UNCACHED)
+    shop = tm.open(shop.opened.pipeline, root=str(tmp_path / "root"), conf=UNCACHED)
     look, seen = removing._refuse_missing, []
 
     def overtaken(*arguments: Any) -> None:

@@ -122,7 +122,7 @@ def test_it_writes_nothing_and_works_in_a_copy(shop: Path) -> None:
 def test_an_open_plan_and_leftovers_of_a_dead_run_are_no_problem(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrive(shop, "d")
     r = opened(shop)
-    monkeypatch.setattr(type(r.context.log), "create_commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(type(r.opened.log), "create_commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run(r)
     found = opened(shop).verify(deep=True)

@@ -249,8 +249,8 @@ OPERATORS = {
 def results(repository: Any) -> dict[str, Any]:
     """State, outputs, counts and watermarks of all versions, as text that is equal only to the last bit."""
     versions = range(repository.head.version + 1)
-    operators = list(repository.context.job.operators)
-    outputs = list(repository.context.job.outputs)
+    operators = list(repository.opened.job.operators)
+    outputs = list(repository.opened.job.outputs)
     assert set(operators) in (OPERATORS, FRAMES)
     found: dict[str, Any] = {f"state {name}": _exact(repository.state(name).to_pylist()) for name in operators}
     for name in outputs:

@@ -154,12 +154,12 @@ def pipeline(folder: Path, made: Made, trouble: Trouble) -> tm.Pipeline:
 
 def by_version(repository: Any) -> list[Any]:
     """Return all that a user sees of each version: rows of states, outputs, counts and the watermark."""
-    maps = repository.context.job.operators["op"].operator.maps
+    maps = repository.opened.job.operators["op"].operator.maps
     found = []
     for commit in repository.commits():
         tables = {columns.name: repository.state(version=commit.version, variable=columns.name) for columns in maps}
         tables["outputs"] = repository.outputs(commit.version, "op")
-        if type(repository.context.job.operators["op"].operator).__name__ == "BoundApplyBatch":
+        if type(repository.opened.job.operators["op"].operator).__name__ == "BoundApplyBatch":
             tables["outputs"] = tables["outputs"].drop_columns(["_seq"])  # it depends on the number of tasks
         rows = {name: list(map(repr, table.to_pylist())) for name, table in tables.items()}
         found.append((rows, commit.counts, commit.watermarks))

@@ -78,8 +78,8 @@ def result(
     cut = [one.stateOperators[0]["numShufflePartitions"] for one in progress]
     assert cut == [tasks] * len(progress) if tasks != "auto" else max(cut) >= 16
     assert all(one.peakMemoryBytes > 10 * 1024**2 for one in progress)
-    found = {f"state {name}": repository.state(name) for name in repository.context.job.operators}
-    found |= {f"outputs {name}": repository.outputs(sink=name) for name in repository.context.job.outputs}
+    found = {f"state {name}": repository.state(name) for name in repository.opened.job.operators}
+    found |= {f"outputs {name}": repository.outputs(sink=name) for name in repository.opened.job.outputs}
     late = pa.table({"late": [one.late_rows for one in progress], "applied": [one.applied_rows for one in progress]})
     return {**found, "counts": late}
 

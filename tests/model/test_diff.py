@@ -102,7 +102,7 @@ def as_dict(table: Any, key: list[str]) -> dict[Key, tuple[Any, Any]]:
 
 def outputs(r: tm.Repository, branch: str, version: int, sink: str) -> Counter[Any]:
     """The rows of the effective history of a version, read version by version."""
-    opened = tm.open(r.context.pipeline, root=r.context.root, branch=branch)
+    opened = tm.open(r.opened.pipeline, root=r.opened.root, branch=branch)
     if version < 0:
         return Counter()
     undone = [range(first, last + 1) for first, last in opened.commit(version).replaced]

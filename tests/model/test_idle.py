@@ -170,7 +170,7 @@ def test_a_session_that_is_due_does_not_wait_for_the_watermark_of_another_stream
 def test_a_record_of_one_deadline_for_all_operators_is_swept_by_the_least_watermark():
     t = Tester(one())
     t.batch([at(100_000)], batch_time_ms=100_000)
-    head, job = t.repository.head, t.repository.context.job
+    head, job = t.repository.head, t.repository.opened.job
     older = dataclasses.replace(head, next_deadline={"event": head.next_deadline["event/n"]})
     assert not is_due(older, 129_999, job) and is_due(older, 130_000, job)
 

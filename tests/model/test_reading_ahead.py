@@ -19,7 +19,7 @@ from tests.model.test_small_files import done, late_rows, make_files, sums
 from tidemill import engines
 from tidemill.batch import input
 from tidemill.protocol.records import Split
-from tidemill.run import upcoming
+from tidemill.run import prefetch
 from tidemill.run.drain import Drain
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
@@ -41,7 +41,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(TextAhead, "reader", noted)
     monkeypatch.setattr(engines, "_cores", lambda: 2)
-    monkeypatch.setattr(upcoming, "SMALL_BYTES", 0)
+    monkeypatch.setattr(prefetch, "SMALL_BYTES", 0)
     monkeypatch.setattr(input, "SMALL_BYTES", 0)
     return found
 
@@ -211,17 +211,17 @@ def test_nothing_is_read_ahead_but_text_of_a_local_folder(tmp_path: Path, s3_roo
 def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) -> None:
     csv_files(tmp_path / "in", 12)
     p = counting(tmp_path / "in", maxFilesPerTrigger=12)
-    job = tm.open(p, root=str(tmp_path / "root")).context.job
+    job = tm.open(p, root=str(tmp_path / "root")).opened.job
     ((name, source),) = job.sources.items()
     splits = source.splits(source.look(name))
 
     def begun(sizes: list[int]) -> int:
         made = [Split(one.source, one.path, one.etag, size, 0) for one, size in zip(splits, sizes, strict=False)]
-        return len(upcoming.begin_reading(job, {}, made, 10))
+        return len(prefetch.begin_reading(job, {}, made, 10))
 
     assert begun([100] * 12) == 0
     assert begun([100]) == 1
-    assert begun([2**20] * 12) == upcoming.MOST_FILES
+    assert begun([2**20] * 12) == prefetch.MOST_FILES
     assert begun([2**23] * 12) == 2
     assert begun([2**25]) == 0
     assert begun([2**20, 2**25, 2**20]) == 1
@@ -306,11 +306,11 @@ PROGRAM = """
 import os, sys, threading
 import tidemill as tm
 from tidemill import engines
-from tidemill.run import upcoming
+from tidemill.run import prefetch
 from tests.model.test_reading_ahead import counting
 from pathlib import Path
 
-engines._cores, upcoming.SMALL_BYTES = (lambda: 2), 0
+engines._cores, prefetch.SMALL_BYTES = (lambda: 2), 0
 repository = tm.open(counting(Path(sys.argv[1]) / "in"), root=sys.argv[1] + "/root")
 repository.init()
 

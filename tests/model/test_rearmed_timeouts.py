@@ -56,7 +56,7 @@ def first_counted(tester: Tester, commit: Commit) -> list[tuple[Segment, DuePlac
 
     Return its place, or None, and the number of rows before it.
     """
-    context, columns = tester.repository.context, tester.repository.context.job.operators["seen"].operator.maps[0]
+    context, columns = tester.repository.opened, tester.repository.opened.job.operators["seen"].operator.maps[0]
     hidden: set[str] = set()
     found = []
     for segment in sorted(live(commit), key=lambda s: -s.version):
@@ -175,7 +175,7 @@ def test_an_older_commit_with_lower_deadline_bounds_is_read_the_same():
     tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)
     tester.batch([(key, 1) for key in KEYS[1:]], batch_time_ms=5000)
     head = tester.repository.head
-    context, columns = tester.repository.context, tester.repository.context.job.operators["seen"].operator.maps[0]
+    context, columns = tester.repository.opened, tester.repository.opened.job.operators["seen"].operator.maps[0]
     for lowered in (TIMEOUT + 1, -(2**63)):
         older = [dataclasses.replace(s, min_deadline_ms=lowered, min_deadline_hash=0) for s in live(head)]
         opened = open_map(context.store, context.cache, columns.engine(), older, 0, HASH_END)

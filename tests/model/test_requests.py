@@ -103,7 +103,7 @@ def made(server: S3Server, proxy: S3Proxy) -> Place:
 def with_commits(place: Place, number: int) -> None:
     """Add void commits until the branch has so many."""
     repository = place.open()
-    refs, head = repository.context.initialised(), repository.head
+    refs, head = repository.opened.initialised(), repository.head
     records: dict[str, bytes] = {}
     for version in range(head.version + 1, number - 1):
         said = {"attempt": f"{version:012x}", "published_through": version - 1, "committed_ms": head.committed_ms}

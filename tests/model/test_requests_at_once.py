@@ -12,7 +12,7 @@ import tidemill as tm
 from tests.model.at_once import LOOK, MEET_S, PLAN, Groups, Place, said, waits_seven_times
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
-from tidemill.run import beside_plan
+from tidemill.run import prefetch
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_files_that_are_too_large_are_read_by_the_tasks(
 ) -> None:
     place = Place(s3_server, proxy, [tm.Parquet("out")])
     place.file()
-    monkeypatch.setattr(beside_plan, "EARLY_BYTES", 11)  # the file has 12
+    monkeypatch.setattr(prefetch, "EARLY_BYTES", 11)  # the file has 12
     groups = Groups(
         [
             [*LOOK, "LIST inbox"],

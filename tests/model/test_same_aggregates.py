@@ -91,7 +91,7 @@ def results(folder: Path, root: Path, tasks: int) -> dict[str, Any]:
     repository.init()
     progress = repository.run(engine="local", tasks=tasks)
     assert [one.numInputRows for one in progress] == [2 * ROWS] * (FILES // 2)
-    names = list(repository.context.job.operators)
+    names = list(repository.opened.job.operators)
     found = {f"state {name}": bits(repository.state(name).to_pylist()) for name in names}
     return found | {f"outputs {name}": bits(repository.outputs(sink=name).to_pylist()) for name in names}
 

@@ -71,7 +71,7 @@ def test_two_operators_and_a_keyless_sink_share_one_read(tmp_path):
     assert sorted(result.outputs["by-item"]) == [("cup", 1), ("pen", 1)]
     assert result.outputs["raw"] == [("pen", 1), ("cup", 2)]
     assert result.state["by-item"]["pen"].n == 1
-    folder = t.repository.context.job.outputs["by-shop"].sink.path  # the tester's own
+    folder = t.repository.opened.job.outputs["by-shop"].sink.path  # the tester's own
     [published] = Path(folder).glob("*.parquet")
     [row] = pa.parquet.read_table(published).to_pylist()
     assert {**row, "_seq": 0} == {"shop": "a", "n": 2, "_batch_id": 0, "_seq": 0}

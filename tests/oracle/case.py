@@ -98,7 +98,7 @@ def declared(case: Case) -> Columns:
 
 def _written(tester: Tester) -> Iterator[pa.Schema]:
     """The columns of the newest version's files, by Parquet's own types, without `_batch_id`."""
-    context = tester.repository.context
+    context = tester.repository.opened
     head = context.log.head()
     assert head is not None
     for file in itertools.chain(*head.outputs.values()):

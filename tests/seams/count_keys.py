@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidemill.reading.read import state
-from tidemill.repo.opened import Context
+from tidemill.repo.opened import Opened
 
 
-def count_keys(context: Context, operator: str, version: int | None = None) -> int:
+def count_keys(context: Opened, operator: str, version: int | None = None) -> int:
     return state(context, operator, version, None, None, None, None).num_rows

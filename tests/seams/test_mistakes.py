@@ -53,7 +53,7 @@ def test_what_look_may_not_return_is_refused_before_a_plan_is_written(world: Wor
     r = world.open(source=with_look(world, MISTAKES[mistake]))
     with pytest.raises(InvalidInput, match="^source `journal`: look "):
         r.run(engine="local")
-    assert r.context.log.plan(0) is None
+    assert r.opened.log.plan(0) is None
     world.open().run(engine="local")
     assert state(world.open()) == {"a": 3, "b": 1}
 
@@ -148,7 +148,7 @@ def test_only_folders_are_watched_for_new_files(world: World) -> None:
     by_ledger = type("ByLedger", (Journal,), {"is_positioned": False})(world.journal.path)
     r = with_files(world, ("journal", world.journal), ("known", by_ledger))
     r.run(engine="local")
-    assert [one.source for one in watched(r.context, r.head)] == ["files"]
+    assert [one.source for one in watched(r.opened, r.head)] == ["files"]
 
 
 def test_a_part_that_cannot_be_read_can_neither_be_skipped_nor_left_out(world: World) -> None:
@@ -205,7 +205,7 @@ def test_a_batch_fails_if_its_files_cannot_have_all_rows(world: World, made: str
     r = world.open()
     with pytest.raises(InvalidInput, match="sink `table`: stage returned .*, expected 2 rows in files"):
         r.run(engine="local")
-    assert r.context.head() is None
+    assert r.opened.head() is None
 
 
 def test_a_result_that_no_record_can_hold_is_named(world: World) -> None:
@@ -266,6 +266,6 @@ def test_a_key_is_not_said_to_be_forgotten_where_the_rows_are_not_known_any_more
 
 
 def test_the_tester_keeps_the_rows_of_a_sink_that_cannot_be_moved(world: World) -> None:
-    t = tm.testing.Tester(world.open().context.pipeline)
+    t = tm.testing.Tester(world.open().opened.pipeline)
     assert t.batch([("a", 1)]).rows == [{"k": "a", "n": 1}]
     assert not Path(world.table.path).exists()

@@ -184,7 +184,7 @@ def mixed(late="drop", on_error="fail", pair=joined):
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_an_operator_reads_another_one_and_a_source(tasks):
     t = Tester(mixed("quarantine", "quarantine", unlucky), tasks=tasks)
-    assert {name: one.level for name, one in t.repository.context.job.operators.items()} == {
+    assert {name: one.level for name, one in t.repository.opened.job.operators.items()} == {
         "once": 0, "pairs": 1, "per-minute": 2,
     }  # fmt: skip
     left = rows(("a", 70, 1), ("a", 70, 2), ("b", 80, 3), ("c", 80, 13))
@@ -241,7 +241,7 @@ def test_a_chain_that_skips_levels_gets_rows_of_a_source_at_its_own_level():
         stream = stream.dropDuplicates(["id", "at", "amount"], name=f"once-{number}")
     stream.groupBy("id").add(Pairs("pairs", "amount", "page", joined), clicks.groupBy("key"))
     t = Tester(p, tasks=3)
-    assert t.repository.context.job.levels == 4
+    assert t.repository.opened.job.levels == 4
     result = t.batch({"orders": rows(*((f"k{n}", 20, n) for n in range(9))), "clicks": rows(("k3", 20, "x"))})
     assert [row["pair"] for row in result.rows] == ["3-x"]
     result = t.batch({"orders": [], "clicks": rows(("k5", 40, "y"), ("k4", 10, "late"))})

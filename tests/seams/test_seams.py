@@ -13,7 +13,7 @@ from tidemill.testing import Tester
 @pytest.fixture
 def with_additions(monkeypatch):
     monkeypatch.setattr(tm.GroupedStream, "latest", lambda g, value, name: g.add(Latest(name, value)), raising=False)
-    monkeypatch.setattr(tm.Repository, "count_keys", lambda r, *a: count_keys(r.context, *a), raising=False)
+    monkeypatch.setattr(tm.Repository, "count_keys", lambda r, *a: count_keys(r.opened, *a), raising=False)
 
 
 def pipeline():

@@ -68,7 +68,7 @@ def test_each_version_is_one_transaction_that_its_record_names(world: World) -> 
     r = world.three()
     assert world.shown() == ALL == outputs(r)
     assert r.commit(1).sinks["table"]["kind"] == "test-table"
-    record = publishing.read_record(r.context, VersionOf(r.context.branch, 1), "table")
+    record = publishing.read_record(r.opened, VersionOf(r.opened.branch, 1), "table")
     assert record is not None and (record.position, record.files) == ("transaction 1", [])
     assert r.verify(deep=True).problems == []
 
@@ -95,10 +95,10 @@ def test_it_is_rewound_and_a_rewind_can_be_undone(world: World) -> None:
 
 def test_a_process_that_stalled_adds_no_version_that_was_withdrawn(world: World) -> None:
     r = world.three()
-    [stalled] = publishing.works(r.context, r.commit(2))
+    [stalled] = publishing.works(r.opened, r.commit(2))
     r.rewind(1, "wrong")
     before = world.shown()
-    publishing._publish(world.open().context, stalled)
+    publishing._publish(world.open().opened, stalled)
     assert world.shown() == before == [("a", 1), ("a", 3), ("b", 1)]
 
 
@@ -135,7 +135,7 @@ def test_a_table_that_was_lost_is_filled_again_on_request(world: World) -> None:
 def test_verify_finds_versions_that_are_not_of_this_history(world: World) -> None:
     r = world.three()
     r.rewind(1, "wrong")
-    uuid = r.context.initialised().uuid
+    uuid = r.opened.initialised().uuid
     with sqlite3.connect(world.table.path) as table:
         table.executemany("INSERT INTO rows VALUES (?, 'table', ?, '{}')", [(uuid, 2), (uuid, 99)])
     found = sorted((one.object.rpartition("/")[2], one.what) for one in r.verify().problems)

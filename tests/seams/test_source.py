@@ -55,7 +55,7 @@ def test_each_commit_has_the_position_and_the_ledger_stays_empty(world: World) -
         {"journal": "5"},
         {"journal": "6"},
     ]
-    assert [len(r.context.log.plan(version).splits) for version in range(3)] == [2, 1, 1]
+    assert [len(r.opened.log.plan(version).splits) for version in range(3)] == [2, 1, 1]
     assert r.commit(2).ledger == [] and state(r) == {"a": 8, "b": 4, "c": 4}
     assert r.run(engine="local") == [] and world.journal.looks[-1] == "6"
     assert r.verify(deep=True).problems == []
@@ -165,7 +165,7 @@ def test_a_renamed_or_moved_source_is_refused(world: World) -> None:
 
 def test_previews_status_and_skips_say_what_they_can(world: World) -> None:
     r = world.three()
-    assert r.context.pipeline.preview(10)["journal"].num_rows == 6
+    assert r.opened.pipeline.preview(10)["journal"].num_rows == 6
     with pytest.raises(InvalidInput, match="nothing before it can be left out"):
         r.skip("rows/1-2", "wrong")
     world.journal.append(("c", 1))

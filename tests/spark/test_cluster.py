@@ -56,8 +56,8 @@ def tidemill(
 
 
 def results(repository: tm.Repository) -> dict[str, pa.Table]:
-    found = {f"state {name}": repository.state(name) for name in repository.context.job.operators}
-    return found | {f"outputs {name}": repository.outputs(sink=name) for name in repository.context.job.outputs}
+    found = {f"state {name}": repository.state(name) for name in repository.opened.job.operators}
+    return found | {f"outputs {name}": repository.outputs(sink=name) for name in repository.opened.job.outputs}
 
 
 def plans(root: Path) -> list[Path]:

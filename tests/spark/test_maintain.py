@@ -45,7 +45,7 @@ def test_state_is_merged_on_spark_as_in_the_driver(spark_session: Any, tmp_path:
         assert merged.rows_after == before.num_rows == KEYS * 3 // 2
         assert r.state("counts").sort_by("k") == before
         assert r.verify(deep=True).problems == []
-        [base] = r.context.refresh().bases
+        [base] = r.opened.refresh().bases
         found.append([(one.checksum, one.lo, one.hi, one.sequence) for one in base.outputs])
     assert found[0] == found[1]
 
@@ -54,7 +54,7 @@ def test_several_ranges_are_merged_in_one_job(spark_session: Any, tmp_path: Path
     r = counted(tmp_path)
     before = r.state("counts").sort_by("k")
     small = MergeRule(least_rows=0, range_rows=50_000)
-    report = merge(r.context, rule=small, engine=lambda: engine_for(spark_session))
+    report = merge(r.opened, rule=small, engine=lambda: engine_for(spark_session))
     assert len(report.merged) == 4 and not report.left
     assert r.state("counts").sort_by("k") == before
     assert r.verify(deep=True).problems == []

@@ -95,7 +95,7 @@ def test_failed_and_speculative_attempts_leave_the_result_of_the_local_engine(
         assert cluster.outputs(ours.version).equals(local.outputs(ours.version))
         assert (ours.counts, ours.rows, ours.watermarks) == (theirs.counts, theirs.rows, theirs.watermarks)
 
-    alive = {one.name for commit in cluster.context.log.commits() for one in named(commit)}
+    alive = {one.name for commit in cluster.opened.log.commits() for one in named(commit)}
     orphans = stored(tmp_path / "cluster") - alive
     report = cluster.maintain()
     assert {one.name for one in report.garbage} >= orphans

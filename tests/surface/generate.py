@@ -98,7 +98,7 @@ def _method(action: type[Action], needed: dict[str, str]) -> Iterator[str]:
     yield f"        from {action.__module__.removeprefix('tidemill')} import {action.__name__}"
     given = ", ".join(f"{name}={name}" for name, _, _ in arguments)
     tries = "if_needed" if action.knows_tries else "False"
-    yield f"        made: {both} = act(self.context, {action.__name__}({given}), dry_run, expect, {tries})"
+    yield f"        made: {both} = act(self.opened, {action.__name__}({given}), dry_run, expect, {tries})"
     yield "        return made"
 
 

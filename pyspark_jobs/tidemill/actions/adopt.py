@@ -12,7 +12,7 @@ from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 if TYPE_CHECKING:
     from ..protocol.entries import Entry
     from ..protocol.refs import Refs
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +70,14 @@ class Adopt(EntryAction):
     )
     reason: str = option(Option("Why. The entry records it."), "")
 
-    def begin(self, context: Context) -> bool:
+    def begin(self, repo: Opened) -> bool:
         """Check the newest version: a repository that does not fit together cannot be adopted."""
-        context.head()
+        repo.head()
         return False
 
-    def look(self, context: Context, seen: SeenRefs) -> AdoptPlan:
+    def look(self, repo: Opened, seen: SeenRefs) -> AdoptPlan:
         """Return what will happen. `InvalidInput` if there is nothing to confirm."""
-        refs, place = seen.refs, context.place
+        refs, place = seen.refs, repo.place
         elsewhere = refs.root != place
         if self.moved and self.copy:
             raise InvalidInput("adopt: found both moved and copy, expected one of them")
@@ -86,7 +86,7 @@ class Adopt(EntryAction):
                 f"adopt `{place}`: it was made at `{refs.root}`; say whether it moved or is a copy",
                 hint="give --moved if the other place is dead, or --copy if both remain",
             )
-        confirmed = self._confirmed(context)
+        confirmed = self._confirmed(repo)
         unchanged = all(before == after for before, after in confirmed.values())
         if not elsewhere and (self.moved or (not self.copy and unchanged)):
             raise InvalidInput(
@@ -103,7 +103,7 @@ class Adopt(EntryAction):
             sources=confirmed,
         )
 
-    def _confirmed(self, context: Context) -> dict[str, tuple[str | None, str]]:
+    def _confirmed(self, repo: Opened) -> dict[str, tuple[str | None, str]]:
         """Return the folder of each source, before and now."""
         from ..repo.identity import folders
         from ..spelling import unknown
@@ -112,16 +112,16 @@ class Adopt(EntryAction):
             raise InvalidInput(
                 f"adopt: sources={self.sources!r}, expected a list of sources", hint=f"write [{self.sources!r}]"
             )
-        before = folders(context, context.log.head())
+        before = folders(repo, repo.log.head())
         found = {}
         for name in self.sources:
-            source = context.job.sources.get(name)
+            source = repo.job.sources.get(name)
             if source is None or source.place is None:
-                raise unknown("source", name, list(context.job.sources))
+                raise unknown("source", name, list(repo.job.sources))
             found[name] = (before.get(name), source.place)
         return found
 
-    def entry(self, context: Context, plan: AdoptPlan, refs: Refs) -> Entry:
+    def entry(self, repo: Opened, plan: AdoptPlan, refs: Refs) -> Entry:
         """Return the entry with the place, the uuid and the folders. A copy draws its uuid here."""
         import uuid
 
@@ -129,15 +129,15 @@ class Adopt(EntryAction):
         from ..protocol.entries import Adopt as AdoptEntry
         from ..protocol.refs_log import position
 
-        del context
+        del repo
         confirmed = {name: after for name, (_, after) in plan.sources.items()}
         new_uuid = uuid.uuid4().hex if plan.is_copy else plan.uuid
         place = position(refs, now_ms())
         return AdoptEntry(**place, reason=self.reason, root=plan.root, new_uuid=new_uuid, sources=confirmed)
 
-    def outcome(self, context: Context, plan: AdoptPlan, made: Refs) -> Refs:
+    def outcome(self, repo: Opened, plan: AdoptPlan, made: Refs) -> Refs:
         """Return what the repository records about itself."""
-        del context, plan
+        del repo, plan
         return made
 
     def fields(self, plan: AdoptPlan, made: Refs) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ..publishing.rest import Writing
 from ..reading.tries import earlier_tries
 from ..repo.discard import discard_unless_named
 from ..repo.identity import check_root
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
 from ..store.probe import probe
 from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
@@ -37,62 +37,62 @@ class Done:
     plan: ActionPlan
 
 
-def look(context: Context, action: Action, expect: Expect | None = None) -> ActionPlan:
+def look(repo: Opened, action: Action, expect: Expect | None = None) -> ActionPlan:
     """Return what an action would do. Writes nothing. `Fenced` if that is not what was expected."""
-    plan = _look(context, action)
+    plan = _look(repo, action)
     if expect is not None:
         refuse_unexpected(action, expect, plan)
     return plan
 
 
-def _look(context: Context, action: Action) -> ActionPlan:
+def _look(repo: Opened, action: Action) -> ActionPlan:
     if not isinstance(action, CommitAction):
-        return action.look(context, SeenRefs(context.refresh()))
-    head = context.head()
-    with fenced_if_overtaken(context, head, action.verb):
-        origin = context.origin(head)
-        return action.look(context, Seen(origin, context.log.plan(origin.number, origin.parent)))
+        return action.look(repo, SeenRefs(repo.refresh()))
+    head = repo.head()
+    with fenced_if_overtaken(repo, head, action.verb):
+        origin = repo.origin(head)
+        return action.look(repo, Seen(origin, repo.log.plan(origin.number, origin.parent)))
 
 
-def carry_out(context: Context, action: Action, expect: Expect | None = None, looked: ActionPlan | None = None) -> Done:
+def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked: ActionPlan | None = None) -> Done:
     """Carry an action out. `looked`: what a look of the caller has just found; without it, this function looks.
 
     `Fenced` if the repository is not as expected, or another run commits first; then nothing has changed.
     """
     _check_reason(action)
     if not action.may_move:
-        check_root(context)
+        check_root(repo)
     if expect is not None and looked is None:  # before anything is written
-        looked = look(context, action, expect)
-    changed = action.begin(context)
-    plan = look(context, action, expect) if looked is None or changed else looked
+        looked = look(repo, action, expect)
+    changed = action.begin(repo)
+    plan = look(repo, action, expect) if looked is None or changed else looked
     if isinstance(action, CommitAction):
-        return _committed(context, action, plan)
+        return _committed(repo, action, plan)
     assert isinstance(action, EntryAction)
-    return _appended(context, action, plan, expect)
+    return _appended(repo, action, plan, expect)
 
 
-def _committed(context: Context, action: CommitAction, plan: ActionPlan) -> Done:
+def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
     """Make the commit of an action."""
     assert isinstance(plan.seen, Seen)
     earlier = action.earlier(plan)
     if earlier is not None:
-        return Done(earlier, action.finish(context, plan, earlier))
-    action.hold(context, plan)
-    origin = context.origin(plan.seen.origin.head)
+        return Done(earlier, action.finish(repo, plan, earlier))
+    action.hold(repo, plan)
+    origin = repo.origin(plan.seen.origin.head)
     to = Writing(origin.number, uuid.uuid4().hex[:12])
     try:
-        with fenced_if_overtaken(context, origin.head, action.verb):
-            changes = action.prepare(context, plan, origin, to)
+        with fenced_if_overtaken(repo, origin.head, action.verb):
+            changes = action.prepare(repo, plan, origin, to)
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
-        commit = correct(context, origin, action.kind, changes | said)
+        commit = correct(repo, origin, action.kind, changes | said)
     except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
-        discard_unless_named(context, to.number, to.attempt, to.stored)
+        discard_unless_named(repo, to.number, to.attempt, to.stored)
         raise
-    return Done(commit, action.finish(context, plan, commit))
+    return Done(commit, action.finish(repo, plan, commit))
 
 
-def _appended(context: Context, action: EntryAction, plan: ActionPlan, expect: Expect | None) -> Done:
+def _appended(repo: Opened, action: EntryAction, plan: ActionPlan, expect: Expect | None) -> Done:
     """Append the entry of an action. If another entry comes first, look again, and compare again."""
 
     def make(refs: Refs, number: int) -> Entry | None:
@@ -102,34 +102,34 @@ def _appended(context: Context, action: EntryAction, plan: ActionPlan, expect: E
         if action.is_done(plan, refs):
             return None
         if refs.through != plan.seen.refs.through:
-            plan = action.look(context, SeenRefs(refs))
+            plan = action.look(repo, SeenRefs(refs))
             if expect is not None:
                 refuse_unexpected(action, expect, plan)
-        return action.entry(context, plan, refs)
+        return action.entry(repo, plan, refs)
 
-    probe(context.store)
-    context.refs_log.append(make)
-    return Done(context.refresh(), plan)
+    probe(repo.store)
+    repo.refs_log.append(make)
+    return Done(repo.refresh(), plan)
 
 
-def act(context: Context, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Any:
+def act(repo: Opened, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Any:
     """Carry an action out, and return its outcome; or return its plan, if it is a dry run."""
     if dry_run:
-        return look(context, action, expect)
-    before = made_before(context, action) if if_needed else []
+        return look(repo, action, expect)
+    before = made_before(repo, action) if if_needed else []
     if before:
         return before[-1]
-    done = carry_out(context, action, expect)
-    return action.outcome(context, done.plan, done.made)
+    done = carry_out(repo, action, expect)
+    return action.outcome(repo, done.plan, done.made)
 
 
-def made_before(context: Context, action: Action) -> list[Commit]:
+def made_before(repo: Opened, action: Action) -> list[Commit]:
     """Return the commits by which earlier tries of this Airflow task did the same, oldest first.
 
     One with the same kind and reason counts. If that try died before it had published, the next run publishes.
     """
     kind: Kind | None = getattr(action, "kind", None)
-    made = [context.log.commit(version) for version in earlier_tries(context)]
+    made = [repo.log.commit(version) for version in earlier_tries(repo)]
     return [one for one in made if (one.kind, one.reason or "") == (kind, action.said_reason)]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..protocol.refs import Refs
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
     from ..sources.contract import SourceFile
 
 Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists"]
@@ -151,19 +151,19 @@ class Action:
         """The reason, which the commit or entry records."""
         return str(getattr(self, "reason", ""))
 
-    def begin(self, context: Context) -> bool:
+    def begin(self, repo: Opened) -> bool:
         """Check what matters only if something is written, and complete what an earlier call left.
 
         Return whether that changed anything that `look` sees.
         """
-        del context
+        del repo
         return False
 
-    def look(self, context: Context, seen: Any) -> ActionPlan:
+    def look(self, repo: Opened, seen: Any) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
 
-    def outcome(self, context: Context, plan: Any, made: Any) -> Any:
+    def outcome(self, repo: Opened, plan: Any, made: Any) -> Any:
         """Return what the method of `Repository` returns, given the commit, or `refs/` with the new entry."""
         raise NotImplementedError
 
@@ -190,14 +190,14 @@ class CommitAction(Action):
     kind: ClassVar[Kind]
     knows_tries = True
 
-    def look(self, context: Context, seen: Seen) -> ActionPlan:
+    def look(self, repo: Opened, seen: Seen) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
 
-    def hold(self, context: Context, plan: Any) -> None:
+    def hold(self, repo: Opened, plan: Any) -> None:
         """Keep what the commit will name, until it does."""
 
-    def prepare(self, context: Context, plan: Any, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: Any, origin: Origin, to: Writing) -> Changes:
         """Store what the commit after `origin` will name, note each object in `to.stored`, and return its changes."""
         raise NotImplementedError
 
@@ -206,14 +206,14 @@ class CommitAction(Action):
         del plan
         return None
 
-    def finish(self, context: Context, plan: Any, commit: Commit) -> Any:
+    def finish(self, repo: Opened, plan: Any, commit: Commit) -> Any:
         """Do what follows the commit, and return the plan with what was found. After a crash, the next run does it."""
-        del context, commit
+        del repo, commit
         return plan
 
-    def outcome(self, context: Context, plan: Any, made: Commit) -> Commit:
+    def outcome(self, repo: Opened, plan: Any, made: Commit) -> Commit:
         """Return the commit."""
-        del context, plan
+        del repo, plan
         return made
 
 
@@ -224,7 +224,7 @@ class EntryAction(Action):
     `look` is called again if another entry was added in the meantime, so the entry fits what it follows.
     """
 
-    def look(self, context: Context, seen: SeenRefs) -> ActionPlan:
+    def look(self, repo: Opened, seen: SeenRefs) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
 
@@ -233,7 +233,7 @@ class EntryAction(Action):
         del plan, refs
         return False
 
-    def entry(self, context: Context, plan: Any, refs: Refs) -> Entry:
+    def entry(self, repo: Opened, plan: Any, refs: Refs) -> Entry:
         """Return the entry after `refs`."""
         raise NotImplementedError
 

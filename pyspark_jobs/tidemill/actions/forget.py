@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,47 +130,47 @@ class Forget(CommitAction):
     drop_refs: bool = option(Option("Also remove tags and branches that keep earlier versions.", parsed="flag"), False)
     missing_ok: bool = option(Option("Accept keys that have no state now.", parsed="flag"), False)
 
-    def begin(self, context: Context) -> bool:
+    def begin(self, repo: Opened) -> bool:
         """Publish what earlier runs left, because only published files are written again."""
         from ..publishing.publish import repair
         from ..store.probe import probe
 
-        probe(context.store)
-        return bool(repair(context, context.head()))
+        probe(repo.store)
+        return bool(repair(repo, repo.head()))
 
-    def look(self, context: Context, seen: Seen) -> ForgetReport:
+    def look(self, repo: Opened, seen: Seen) -> ForgetReport:
         """Return what will happen. `InvalidInput` for a key that does not fit or has no state."""
         from .removing import looked
 
-        return looked(context, self, seen)
+        return looked(repo, self, seen)
 
     def earlier(self, plan: ForgetReport) -> Commit | None:
         """Return the newest version if it has forgotten these keys."""
         assert isinstance(plan.seen, Seen)
         return None if plan.done_in is None else plan.seen.origin.head
 
-    def hold(self, context: Context, plan: ForgetReport) -> None:
+    def hold(self, repo: Opened, plan: ForgetReport) -> None:
         """Publish what another process has committed since the look."""
         from ..publishing.publish import repair
 
         assert isinstance(plan.seen, Seen)
-        repair(context, plan.seen.origin.head)
+        repair(repo, plan.seen.origin.head)
 
-    def prepare(self, context: Context, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
         """Write everything again that holds a key."""
         from .removing import prepared
 
-        return prepared(context, self, plan.these, origin, to)
+        return prepared(repo, self, plan.these, origin, to)
 
-    def finish(self, context: Context, plan: ForgetReport, commit: Commit) -> ForgetReport:
+    def finish(self, repo: Opened, plan: ForgetReport, commit: Commit) -> ForgetReport:
         """Give up earlier versions, and delete their objects."""
         from .removing import finished
 
-        return dataclasses.replace(plan, version=commit.version, removed=finished(context), commit=commit)
+        return dataclasses.replace(plan, version=commit.version, removed=finished(repo), commit=commit)
 
-    def outcome(self, context: Context, plan: ForgetReport, made: Commit) -> ForgetReport:  # type: ignore[override]
+    def outcome(self, repo: Opened, plan: ForgetReport, made: Commit) -> ForgetReport:  # type: ignore[override]
         """Return the report."""
-        del context, made
+        del repo, made
         return plan
 
     def fields(self, plan: ForgetReport, made: Commit) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ..protocol.records import Commit, OperatorMetrics, Segment
 from ..publishing.correct import correct, required
 from ..repo.discard import discard_names
 from ..repo.identity import check_root
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..run.execute import receipts_of
 from ..store.probe import probe
 from .migration import Move, Wanted, moves_of, renames_of
@@ -36,42 +36,42 @@ RANGE_BYTES = 64 << 20
 """About how many bytes of segments a task holds at once."""
 
 
-def migrate(context: Context, wanted: Wanted, reason: str, engine: Callable[[], Engine]) -> Commit:
+def migrate(repo: Opened, wanted: Wanted, reason: str, engine: Callable[[], Engine]) -> Commit:
     """Rewrite the state that `wanted` names, and return the commit. `InvalidInput` if rows do not fit or are lost.
 
     Then nothing has changed, and what was stored is deleted again. `Fenced` if another run commits first. `engine` is
     called once it is known that there is something to rewrite.
     """
     required("migrate", reason)
-    check_places(context.pipeline, context.root, context.storage_options)
-    context.refresh()
-    check_root(context)
-    head = context.head()
-    moves = moves_of(context, head, wanted)
+    check_places(repo.pipeline, repo.root, repo.storage_options)
+    repo.refresh()
+    check_root(repo)
+    head = repo.head()
+    moves = moves_of(repo, head, wanted)
     assert head is not None
-    probe(context.store)
-    place = context.task_place(head.version + 1)
+    probe(repo.store)
+    place = repo.task_place(head.version + 1)
     try:
         used = engine() if any(move.rewrites for move in moves) else None
-        made = {move.name: _made(context, place, move, used) for move in moves}
+        made = {move.name: _made(repo, place, move, used) for move in moves}
     except Exception:
-        _discard(context, place, moves, frozenset())
+        _discard(repo, place, moves, frozenset())
         raise
     try:
-        commit = correct(context, context.origin(head), "migrate", _changes(context, head, moves, made, place, reason))
+        commit = correct(repo, repo.origin(head), "migrate", _changes(repo, head, moves, made, place, reason))
     except Fenced:  # and no other error, because after any other the commit may be there, or still arrive
-        _discard(context, place, moves, frozenset())
+        _discard(repo, place, moves, frozenset())
         raise
     kept = frozenset(one.name for maps in commit.state.values() for of_map in maps.values() for one in of_map)
     if any(rewrite.moves for move in moves for rewrite in move.rewrites):
-        _discard(context, place, moves, kept)
+        _discard(repo, place, moves, kept)
     return commit
 
 
-def planned(context: Context, wanted: Wanted) -> list[Move]:
+def planned(repo: Opened, wanted: Wanted) -> list[Move]:
     """Return what `migrate` would do to each operator. Writes nothing, and calls no function."""
-    context.refresh()
-    return moves_of(context, context.head(), wanted)
+    repo.refresh()
+    return moves_of(repo, repo.head(), wanted)
 
 
 def ranges_of(segments: list[Segment]) -> int:
@@ -85,23 +85,21 @@ Made = dict[str, tuple[list[Segment], int]]
 """The segments and the rows of each map."""
 
 
-def _made(context: Context, place: Place, move: Move, engine: Engine | None) -> Made:
+def _made(repo: Opened, place: Place, move: Move, engine: Engine | None) -> Made:
     """Return the new state of an operator."""
     rewrites = {rewrite.after.name: rewrite for rewrite in move.rewrites}
     found: Made = {}
     for name in move.description["maps"]:
         if name in rewrites and engine is not None:
-            found[name] = _rewritten(context, place, rewrites[name], move, engine)
+            found[name] = _rewritten(repo, place, rewrites[name], move, engine)
         else:
             found[name] = (move.state.get(name, []), move.rows.get(name, 0))
     return found
 
 
-def _rewritten(
-    context: Context, place: Place, rewrite: Rewrite, move: Move, engine: Engine
-) -> tuple[list[Segment], int]:
+def _rewritten(repo: Opened, place: Place, rewrite: Rewrite, move: Move, engine: Engine) -> tuple[list[Segment], int]:
     segments = move.state[rewrite.after.name]
-    work = MigrateWork(place, rewrite, segments, ranges_of(segments), context.modules, context.paths)
+    work = MigrateWork(place, rewrite, segments, ranges_of(segments), repo.modules, repo.paths)
     receipts = receipts_of(engine.execute(work))
     name, of = rewrite.operator, rewrite.after.name
     rows = sum(receipt.rows[name][of] for receipt in receipts)
@@ -112,7 +110,7 @@ def _rewritten(
 
 
 def _changes(
-    context: Context, head: Commit, moves: list[Move], made: Mapping[str, Made], place: Place, reason: str
+    repo: Opened, head: Commit, moves: list[Move], made: Mapping[str, Made], place: Place, reason: str
 ) -> Changes:
     """Return what the commit changes."""
     olds = {move.old for move in moves}
@@ -140,22 +138,22 @@ def _changes(
         "rows": rows,
         "schemas": schemas,
         "operators": metrics,
-        "next_deadline": _deadlines(context, head, state),
+        "next_deadline": _deadlines(repo, head, state),
         "renamed": renames_of(head, moves),
         "state_changes": accepted_changes(before, {move.name: move.description for move in moves}),
         "code": {
-            "reference": context.reference,
+            "reference": repo.reference,
             "tidemill": version_of_tidemill(),
             "functions": {m.name: [described_function(r.function) for r in m.rewrites] for m in moves if m.rewrites},
         },
     }
 
 
-def _deadlines(context: Context, head: Commit, state: Mapping[str, Mapping[str, list[Segment]]]) -> dict[str, int]:
+def _deadlines(repo: Opened, head: Commit, state: Mapping[str, Mapping[str, list[Segment]]]) -> dict[str, int]:
     """Return the earliest deadline of each timer."""
     found: dict[str, int] = {}
     for name, maps in state.items():
-        placed = context.job.operators.get(name)
+        placed = repo.job.operators.get(name)
         clock = None if placed is None else placed.operator.clock
         deadlines = [
             one.min_deadline_ms for of_map in maps.values() for one in of_map if one.min_deadline_ms is not None
@@ -166,15 +164,15 @@ def _deadlines(context: Context, head: Commit, state: Mapping[str, Mapping[str, 
     return {timer: time for timer, time in head.next_deadline.items() if timer == "event"} | found
 
 
-def _discard(context: Context, place: Place, moves: list[Move], kept: frozenset[str]) -> None:
+def _discard(repo: Opened, place: Place, moves: list[Move], kept: frozenset[str]) -> None:
     """Delete what this migration stored, except for the segments `kept`.
 
     A listing or a delete that fails is not an error: what remains is named by no commit.
     """
     for move in moves:
         for rewrite in move.rewrites:
-            of_map = names.segment(rewrite.operator, rewrite.after.name, context.branch, "").removesuffix(".parquet")
+            of_map = names.segment(rewrite.operator, rewrite.after.name, repo.branch, "").removesuffix(".parquet")
             prefix = f"{of_map}{place.number:010d}-{place.attempt}-"
             with contextlib.suppress(TidemillError):
-                found = [entry.name for entry in context.store.list(prefix) if entry.name not in kept]
-                discard_names(context.store, found, place.attempt)
+                found = [entry.name for entry in repo.store.list(prefix) if entry.name not in kept]
+                discard_names(repo.store, found, place.attempt)

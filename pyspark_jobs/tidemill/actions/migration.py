@@ -23,7 +23,8 @@ from ..protocol.compatible import (
     has_same_time,
 )
 from ..protocol.records import Commit, Renamed, Segment
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import committed_state, declared_operators
 from ..schema import listed
 from ..spelling import unknown
 from ..state.columns import MapColumns
@@ -58,47 +59,47 @@ class Move:
     rows: dict[str, int]
 
 
-def moves_of(context: Context, head: Commit | None, wanted: Wanted) -> list[Move]:
+def moves_of(repo: Opened, head: Commit | None, wanted: Wanted) -> list[Move]:
     """Return what a migration does to each operator. `InvalidInput` if it cannot be done."""
     if not wanted.functions and not wanted.renamed:
         raise InvalidInput("migrate: found neither a function nor a rename, expected at least one of them")
     if head is None or not head.state:
         raise InvalidInput(
-            f"migrate: pipeline `{context.job.pipeline}` has had no batch yet, so there is no state to migrate",
+            f"migrate: pipeline `{repo.job.pipeline}` has had no batch yet, so there is no state to migrate",
             hint="run init again, which records the operators of this code",
         )
     for old, new in wanted.renamed.items():
-        _check_rename(context, head, old, new)
+        _check_rename(repo, head, old, new)
     for name in wanted.functions:
-        if name not in context.job.operators:
-            raise unknown("operator to migrate", str(name), context.job.operators)
+        if name not in repo.job.operators:
+            raise unknown("operator to migrate", str(name), repo.job.operators)
     olds = {new: old for old, new in wanted.renamed.items()}
     chosen = list(dict.fromkeys([*olds, *wanted.functions]))
-    return [_move(context, head, name, olds.get(name, name), wanted) for name in chosen]
+    return [_move(repo, head, name, olds.get(name, name), wanted) for name in chosen]
 
 
-def _check_rename(context: Context, head: Commit, old: str, new: str) -> None:
+def _check_rename(repo: Opened, head: Commit, old: str, new: str) -> None:
     if old not in head.state:
         raise unknown("operator to rename", str(old), head.state)
-    if new not in context.job.operators:
-        raise unknown("operator to rename to", str(new), context.job.operators)
-    if old in context.job.operators:
+    if new not in repo.job.operators:
+        raise unknown("operator to rename to", str(new), repo.job.operators)
+    if old in repo.job.operators:
         raise InvalidInput(f"migrate: cannot rename operator `{old}`: this code still has it")
-    if new in head.state or new in context.declared(head):
+    if new in head.state or new in declared_operators(repo, head):
         raise InvalidInput(
             f"migrate: cannot rename operator `{old}` to `{new}`: the repository has an operator with that name",
             hint=f"give the operator another name; or first discard the state of `{new}` with `init` and run a batch",
         )
 
 
-def _move(context: Context, head: Commit, name: str, old: str, wanted: Wanted) -> Move:
+def _move(repo: Opened, head: Commit, name: str, old: str, wanted: Wanted) -> Move:
     if old not in head.state:
         raise InvalidInput(
             f"migrate: operator `{name}` has no state in version {head.version}; there is state for "
             + ", ".join(f"`{known}`" for known in sorted(head.state)),
             hint="if the operator was renamed, say from which name: rename={'old': 'new'} or --rename OLD=NEW",
         )
-    operator, recorded = context.job.operators[name].operator, head.schemas[old]
+    operator, recorded = repo.job.operators[name].operator, head.schemas[old]
     found = describe(operator)
     if recorded["kind"] != found["kind"]:
         raise InvalidInput(
@@ -111,7 +112,7 @@ def _move(context: Context, head: Commit, name: str, old: str, wanted: Wanted) -
     _check_covered(name, recorded, found, given, differences, wanted)
     rewrites = [_rewrite(operator, name, recorded, found, one, function, wanted) for one, function in given.items()]
     # With merged segments in place, because a renamed operator is no longer the one for which they were merged.
-    return Move(name, old, found, differences, rewrites, context.committed(head)[old], head.rows.get(old, {}))
+    return Move(name, old, found, differences, rewrites, committed_state(repo, head)[old], head.rows.get(old, {}))
 
 
 def _functions(

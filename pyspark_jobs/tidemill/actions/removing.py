@@ -21,6 +21,7 @@ from ..forgetting.state import Rewritten
 from ..forgetting.traces import Traces, traces
 from ..protocol.history import is_effective, shown_again
 from ..protocol.kinds import Changes
+from ..protocol.log import Log
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
@@ -28,7 +29,8 @@ from ..protocol.successor import Origin, totals
 from ..publishing.rest import Writing
 from ..reading.read import key_batch
 from ..repo.discard import discarded_if_full
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import committed_state, declared_operators, initial_state
 from ..repo.overtaken import fenced_if_overtaken
 from ..repo.versions import unless_given_up
 from ..sinks.asked import is_called
@@ -61,13 +63,13 @@ class _Before:
     places: list[str]
 
 
-def _before(context: Context, origin: Origin, asked: Forget, keys: Keys) -> _Before:
+def _before(log: Log, origin: Origin, asked: Forget, keys: Keys) -> _Before:
     assert origin.head is not None
     return _Before(
         origin.head,
         max(floor(origin.refs, MAIN).version, 0),
         pins_below(origin.refs, origin.number),
-        traces(context, origin.head, keys, _columns(asked)),
+        traces(log, origin.head, keys, _columns(asked)),
         [
             f"branch `{one.name}`: its files in `{one.publish_to}` were not looked at"
             for one in origin.refs.branches.values()
@@ -76,52 +78,52 @@ def _before(context: Context, origin: Origin, asked: Forget, keys: Keys) -> _Bef
     )
 
 
-def finished(context: Context) -> list[str]:
+def finished(repo: Opened) -> list[str]:
     """Give up earlier versions, and delete their objects. Return the names of these objects."""
-    give_up_forgotten(context)
-    collected = collect(context)
-    context.cache.clear()  # merges and failed attempts leave runs there that no commit names
+    give_up_forgotten(repo)
+    collected = collect(repo)
+    repo.cache.clear()  # merges and failed attempts leave runs there that no commit names
     return sorted(one.name for one in collected.found[: collected.deleted])
 
 
-def looked(context: Context, asked: Forget, seen: Seen) -> ForgetReport:
+def looked(repo: Opened, asked: Forget, seen: Seen) -> ForgetReport:
     """Return what would happen. Writes nothing."""
-    context.refresh()  # tags and branches that others have made keep versions, too
-    origin, keys = _checked(context, asked, context.origin(seen.origin.head))
+    repo.refresh()  # tags and branches that others have made keep versions, too
+    origin, keys = _checked(repo, asked, repo.origin(seen.origin.head))
     assert origin.head is not None
-    before = _before(context, origin, asked, keys)
+    before = _before(repo.log, origin, asked, keys)
     if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
-        return _report(context, asked, seen, _nothing(keys), before)
-    with fenced_if_overtaken(context, origin.head, "forget"):
-        _refuse_missing(context, origin.head, asked, keys)
-    made = _made(context, origin.head, asked, keys, rewrite_state.Writing(origin.number, "dry-run", dry_run=True))
-    return _report(context, asked, seen, made, before)
+        return _report(repo, asked, seen, _nothing(keys), before)
+    with fenced_if_overtaken(repo, origin.head, "forget"):
+        _refuse_missing(repo, origin.head, asked, keys)
+    made = _made(repo, origin.head, asked, keys, rewrite_state.Writing(origin.number, "dry-run", dry_run=True))
+    return _report(repo, asked, seen, made, before)
 
 
-def prepared(context: Context, asked: Forget, keys: Keys, origin: Origin, to: Writing) -> Changes:
+def prepared(repo: Opened, asked: Forget, keys: Keys, origin: Origin, to: Writing) -> Changes:
     """Write everything again that holds a key, and return what the commit changes."""
     assert origin.head is not None
     rewriting = rewrite_state.Writing(to.number, to.attempt, stored=to.stored)
-    with discarded_if_full(context.store, to.attempt):
-        made = _made(context, origin.head, asked, keys, rewriting)
-    return _changes(context, origin, asked, made)
+    with discarded_if_full(repo.store, to.attempt):
+        made = _made(repo, origin.head, asked, keys, rewriting)
+    return _changes(repo, origin, asked, made)
 
 
 def _nothing(keys: Keys) -> _Made:
     return _Made(keys, Rewritten(), {}, [], {})
 
 
-def _checked(context: Context, asked: Forget, origin: Origin) -> tuple[Origin, Keys]:
+def _checked(repo: Opened, asked: Forget, origin: Origin) -> tuple[Origin, Keys]:
     head = origin.head
-    if context.branch != MAIN:
-        this = context.initialised().named(context.branch)
+    if repo.branch != MAIN:
+        this = repo.initialised().named(repo.branch)
         raise InvalidInput(f"forget: this is {this}, expected `{MAIN}`, which publishes")
     if head is None:
-        raise InvalidInput(f"forget: pipeline `{context.job.pipeline}` has no version yet")
-    recorded = {**context.declared(head), **head.schemas}
+        raise InvalidInput(f"forget: pipeline `{repo.job.pipeline}` has no version yet")
+    recorded = {**declared_operators(repo, head), **head.schemas}
     if asked.operator not in recorded:
         raise unknown("operator", asked.operator, recorded)
-    if asked.operator in context.begins_with(head):
+    if asked.operator in initial_state(repo, head):
         raise InvalidInput(
             f"forget: operator `{asked.operator}` has initial state that no batch has used yet", hint="run once first"
         )
@@ -134,19 +136,19 @@ def _checked(context: Context, asked: Forget, origin: Origin) -> tuple[Origin, K
     if not len(keys.columns.schema):
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     for name, columns in _columns(asked).items():
-        rewrite_published.sink_of(context, name)
+        rewrite_published.sink_of(repo, name)
         if len(columns) != keys.columns.num_columns:
             raise InvalidInput(
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
                 f"({', '.join(keys.columns.schema.names)})"
             )
-        rewrite_published.key_columns(context.job.outputs[name].schema.empty_table(), columns, keys, f"sink `{name}`")
+        rewrite_published.key_columns(repo.job.outputs[name].schema.empty_table(), columns, keys, f"sink `{name}`")
     if head.waiting:
         raise InvalidInput(
             "forget: requeued rows wait for the next batch, and may have the keys",
             hint="run once, then forget the keys",
         )
-    pins = pins_below(context.initialised(), origin.number)
+    pins = pins_below(repo.initialised(), origin.number)
     if pins and not asked.drop_refs:
         raise InvalidInput(
             f"forget: {', '.join(pins)} keep earlier versions, which may hold the keys",
@@ -167,12 +169,12 @@ def _covers(one: Forgotten, operator: str, keys: Keys) -> bool:
     return one.operator == operator and set(keys.salted(one.salt)) <= set(one.hashes)
 
 
-def _refuse_missing(context: Context, head: Commit, asked: Forget, keys: Keys) -> None:
+def _refuse_missing(repo: Opened, head: Commit, asked: Forget, keys: Keys) -> None:
     """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
     if asked.missing_ok:
         return
-    missing = rewrite_state.missing(context, *_maps(context, head, asked.operator), keys)
-    if missing and not any(_covers(one, asked.operator, keys) for one in context.log.forgotten(head)):
+    missing = rewrite_state.missing(repo, *_maps(repo, head, asked.operator), keys)
+    if missing and not any(_covers(one, asked.operator, keys) for one in repo.log.forgotten(head)):
         shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
         raise InvalidInput(
             f"forget: operator `{asked.operator}` has no state for the key {shown} in version {head.version}",
@@ -181,9 +183,9 @@ def _refuse_missing(context: Context, head: Commit, asked: Forget, keys: Keys) -
         )
 
 
-def _maps(context: Context, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.Maps]:
+def _maps(repo: Opened, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.Maps]:
     """Return the maps of an operator with their columns and live segments."""
-    maps = context.committed(head).get(operator, {})
+    maps = committed_state(repo, head).get(operator, {})
     return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
 
 
@@ -191,29 +193,29 @@ def _columns(asked: Forget) -> dict[str, list[str]]:
     return {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
 
 
-def _made(context: Context, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
+def _made(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
-    with fenced_if_overtaken(context, head, "forget"):
-        return unless_given_up(context, lambda: _make(context, head, asked, keys, to))
+    with fenced_if_overtaken(repo, head, "forget"):
+        return unless_given_up(repo, lambda: _make(repo, head, asked, keys, to))
 
 
-def _make(context: Context, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
+def _make(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
     """Write everything again that the commit names."""
-    state = rewrite_state.without_keys(context, asked.operator, *_maps(context, head, asked.operator), keys, to)
+    state = rewrite_state.without_keys(repo, asked.operator, *_maps(repo, head, asked.operator), keys, to)
     sinks = {
-        name: rewrite_published.without_keys(context, head, name, columns, keys, to)
+        name: rewrite_published.without_keys(repo, head, name, columns, keys, to)
         for name, columns in _columns(asked).items()
     }
-    since = max(floor(context.initialised(), context.branch).version, 0)
-    kept = (one for one in context.log.commits(since, through=head) if is_effective(head, one.version))
-    quarantine, removed = rewrite_quarantine.without_keys(context, kept, keys, to)
+    since = max(floor(repo.initialised(), repo.branch).version, 0)
+    kept = (one for one in repo.log.commits(since, through=head) if is_effective(head, one.version))
+    quarantine, removed = rewrite_quarantine.without_keys(repo, kept, keys, to)
     return _Made(keys, state, sinks, quarantine, removed)
 
 
-def _changes(context: Context, origin: Origin, asked: Forget, made: _Made) -> Changes:
+def _changes(repo: Opened, origin: Origin, asked: Forget, made: _Made) -> Changes:
     head, salt = origin.head, new_salt()
     assert head is not None
-    state = context.committed(head) | ({asked.operator: made.state.maps} if asked.operator in head.state else {})
+    state = committed_state(repo, head) | ({asked.operator: made.state.maps} if asked.operator in head.state else {})
     gone = made.state.rows
     rows = dict(head.rows)
     if asked.operator in rows:
@@ -252,7 +254,7 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
     return found
 
 
-def _report(context: Context, asked: Forget, seen: Seen, made: _Made, before: _Before) -> ForgetReport:
+def _report(repo: Opened, asked: Forget, seen: Seen, made: _Made, before: _Before) -> ForgetReport:
     """Return what would happen."""
     is_done = _is_done(before.head, asked, made.keys)
     last = before.head.version - is_done
@@ -268,21 +270,21 @@ def _report(context: Context, asked: Forget, seen: Seen, made: _Made, before: _B
         quarantined_rows=made.quarantined_rows,
         versions=(before.since, last) if before.since <= last else None,
         dropped=before.pins,
-        left=_left(context, asked, made, before),
+        left=_left(repo, asked, made, before),
         done_in=before.head.version if is_done else None,
     )
 
 
-def _left(context: Context, asked: Forget, made: _Made, before: _Before) -> list[str]:
+def _left(repo: Opened, asked: Forget, made: _Made, before: _Before) -> list[str]:
     """Return what may still hold the keys, in words."""
     left = before.traces.lines()
     left += before.places
     left += [
         f"sink `{name}`: its files were not looked at, because this code does not have it"
         for name, described in before.head.sinks.items()
-        if described["kind"] is not None and name not in context.job.outputs
+        if described["kind"] is not None and name not in repo.job.outputs
     ]
-    for name, output in context.job.outputs.items():
+    for name, output in repo.job.outputs.items():
         if output.sink is None:
             continue
         if is_called(output.sink):
@@ -294,7 +296,7 @@ def _left(context: Context, asked: Forget, made: _Made, before: _Before) -> list
     left += [f"sink `{name}`: {one}" for name, found in made.sinks.items() for one in found.elsewhere]
     left += [
         f"operator `{name}`: forget its keys by a call of its own"
-        for name in context.job.operators
+        for name in repo.job.operators
         if name != asked.operator
     ]
     left.append("the files of the sources, their names in plans and the ledger, backups, earlier object versions of "

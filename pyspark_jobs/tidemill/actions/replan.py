@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,26 +53,26 @@ class Replan(CommitAction):
 
     reason: str = option(Option("Why you abandon the plan. The commit records it."))
 
-    def begin(self, context: Context) -> bool:
+    def begin(self, repo: Opened) -> bool:
         """Check the folders of sources and sinks."""
         from ..pipeline.places import check_places
 
-        check_places(context.pipeline, context.root, context.storage_options)
+        check_places(repo.pipeline, repo.root, repo.storage_options)
         return False
 
-    def look(self, context: Context, seen: Seen) -> ReplanPlan:
+    def look(self, repo: Opened, seen: Seen) -> ReplanPlan:
         """Return what will happen. `InvalidInput` if no plan is open."""
         if seen.plan is None:
-            branch = context.initialised().named(context.branch)
+            branch = repo.initialised().named(repo.branch)
             raise InvalidInput(
                 f"replan: {branch} has no plan for version {seen.origin.number}, so there is nothing to abandon"
             )
         files = {(split.source, split.path) for split in seen.plan.splits}
         return ReplanPlan(verb=self.verb, seen=seen, number=seen.plan.number, files=len(files))
 
-    def prepare(self, context: Context, plan: ReplanPlan, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: ReplanPlan, origin: Origin, to: Writing) -> Changes:
         """Return no changes: a void commit changes nothing."""
-        del context, plan, origin, to
+        del repo, plan, origin, to
         return {}
 
     def done(self, plan: Any, commit: Commit) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
+from ..protocol.log import Log
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..protocol.records import Commit, Split
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
     from ..returning.released import Released
     from ..returning.returning import Group
 
@@ -117,21 +118,21 @@ class Requeue(CommitAction):
     )
     reason: str = option(Option("Why the rows come back. The commit records it."), "")
 
-    def look(self, context: Context, seen: Seen) -> RequeuePlan:
+    def look(self, repo: Opened, seen: Seen) -> RequeuePlan:
         """Return what will happen. `InvalidInput` if a row cannot come back."""
         from ..repo.versions import kept_commit, resolve
         from ..returning.returning import returning
 
         if self.version is None:
             raise InvalidInput("requeue: the version is missing", hint="name the version that quarantined the rows")
-        commit = kept_commit(context, resolve(context, self.version))
+        commit = kept_commit(repo, resolve(repo, self.version))
         if commit is None:
             raise InvalidInput(
                 f"requeue version {self.version}: it is before the first batch, so nothing was quarantined"
             )
         head = seen.origin.head
-        _check_effective(context, head, commit)
-        found = returning(context, head, commit, self.source, self.rows)
+        _check_effective(repo.log, head, commit)
+        found = returning(repo, head, commit, self.source, self.rows)
         return RequeuePlan(
             verb=self.verb,
             seen=seen,
@@ -141,13 +142,13 @@ class Requeue(CommitAction):
             ends_plan=None if seen.plan is None else seen.origin.number,
         )
 
-    def prepare(self, context: Context, plan: RequeuePlan, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: RequeuePlan, origin: Origin, to: Writing) -> Changes:
         """Store the rows, and the ledger with them and without the files."""
         from ..repo.ledger import store_requeued
 
-        splits = list(_stored(context, plan, to))
+        splits = list(_stored(repo, plan, to))
         files = [one.file for one in plan.files]
-        ledger = store_requeued(context, origin.head, splits, files, to.number, to.attempt)
+        ledger = store_requeued(repo, origin.head, splits, files, to.number, to.attempt)
         to.stored += [one.name for one in ledger.segments]
         before = origin.head
         return {
@@ -165,7 +166,7 @@ class Requeue(CommitAction):
         return f"requeued {' and '.join(rows + files)} of version {plan.version} in version {made.version}"
 
 
-def _check_effective(context: Context, head: Commit | None, commit: Commit) -> None:
+def _check_effective(log: Log, head: Commit | None, commit: Commit) -> None:
     """Raise `InvalidInput` for a version that a promotion replaced, or a promotion that was rewound."""
     from ..protocol.history import is_effective
     from ..protocol.kinds import rules_of
@@ -174,7 +175,7 @@ def _check_effective(context: Context, head: Commit | None, commit: Commit) -> N
         return
     later = [one for one in head.promotions if one > commit.version and is_effective(head, one)]
     if later:
-        has_rows = bool(context.log.commit(later[0]).quarantine)
+        has_rows = bool(log.commit(later[0]).quarantine)
         raise InvalidInput(
             f"requeue version {commit.version}: version {later[0]}, a promotion, replaced it",
             hint=f"requeue version {later[0]}, which has what its branch quarantined"
@@ -188,16 +189,16 @@ def _check_effective(context: Context, head: Commit | None, commit: Commit) -> N
         )
 
 
-def _stored(context: Context, plan: RequeuePlan, to: Writing) -> Iterator[Split]:
+def _stored(repo: Opened, plan: RequeuePlan, to: Writing) -> Iterator[Split]:
     """Store the rows of each group as an object, and yield it as a split."""
     from ..clock import now_ms
     from ..protocol.records import Requeued, Split, digest
 
     for number, group in enumerate(plan.groups):
         stem = names.stem(to.number, to.attempt, number, names.BY_REQUEUE)
-        name = names.requeued(context.branch, stem, plan.version)
+        name = names.requeued(repo.branch, stem, plan.version)
         data = _encoded(plan.version, group)
-        context.store.put(name, data)
+        repo.store.put(name, data)
         to.stored.append(name)
         checksum = digest(data)
         held = Requeued(name, checksum, group.rows.num_rows, plan.version, group.operators, group.watermark)

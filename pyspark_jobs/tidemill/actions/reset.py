@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +77,9 @@ class Reset(CommitAction):
     )
     reason: str = option(Option("Why. The commit records it."))
 
-    def look(self, context: Context, seen: Seen) -> ResetPlan:
+    def look(self, repo: Opened, seen: Seen) -> ResetPlan:
         """Return what will happen. `InvalidInput` if a time is out of bounds, or nothing would change."""
-        marks, times = self._watermarks(context, seen), self._batch_time(context, seen)
+        marks, times = self._watermarks(repo, seen), self._batch_time(repo, seen)
         if (marks or times) and all(old == new for old, new in (*marks.values(), *([times] if times else []))):
             raise InvalidInput(
                 "reset: every watermark and batch time already has the given value, so nothing would change"
@@ -88,13 +88,13 @@ class Reset(CommitAction):
             raise InvalidInput("reset: found neither a watermark nor a batch time, expected at least one of them")
         return ResetPlan(verb=self.verb, seen=seen, watermarks=marks, batch_time=times)
 
-    def _watermarks(self, context: Context, seen: Seen) -> dict[str, tuple[int, int]]:
+    def _watermarks(self, repo: Opened, seen: Seen) -> dict[str, tuple[int, int]]:
         """Return the watermarks that are given, before and after."""
         from ..repo.bounds import check_watermark
         from ..spelling import unknown
         from ..units import time_ms
 
-        job, head, watermark = context.job, seen.origin.head, self.watermark
+        job, head, watermark = repo.job, seen.origin.head, self.watermark
         given = watermark if isinstance(watermark, Mapping) else dict.fromkeys(job.watermarks, watermark)
         before = head.watermarks if head is not None else {}
         found: dict[str, tuple[int, int]] = {}
@@ -108,20 +108,20 @@ class Reset(CommitAction):
             raise InvalidInput("reset: found a watermark, but this pipeline has none (`withWatermark`)")
         return found
 
-    def _batch_time(self, context: Context, seen: Seen) -> tuple[int, int] | None:
+    def _batch_time(self, repo: Opened, seen: Seen) -> tuple[int, int] | None:
         """Return the batch time before and after, if one is given."""
         from ..repo.bounds import check_batch_time
         from ..units import time_ms
 
         if self.batch_time is None:
             return None
-        head, tolerance = seen.origin.head, context.settings.batch_time_tolerance
-        after = check_batch_time(time_ms(self.batch_time, context.job.time_zone), "batch_time", tolerance)
+        head, tolerance = seen.origin.head, repo.settings.batch_time_tolerance
+        after = check_batch_time(time_ms(self.batch_time, repo.job.time_zone), "batch_time", tolerance)
         return 0 if head is None else head.batch_time_ms, after
 
-    def prepare(self, context: Context, plan: ResetPlan, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: ResetPlan, origin: Origin, to: Writing) -> Changes:
         """Return the new times."""
-        del context, to
+        del repo, to
         changes: Changes = {}
         if plan.watermarks:
             before = origin.head.watermarks if origin.head is not None else {}

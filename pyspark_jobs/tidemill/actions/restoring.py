@@ -10,9 +10,8 @@ from ..protocol.history import last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit
 from ..protocol.retained import refuse_if_gone
-from ..repo.input_files import File, Files, one_of, planned_files
-from ..repo.listing import listed_files
-from ..repo.opened import Context
+from ..repo.input_files import File, Files, listed_files, one_of, planned_files
+from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, resolve
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
@@ -26,33 +25,33 @@ def is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
     return head.restores is not None and head.restores.version == number and same
 
 
-def version_to_restore(context: Context, head: Commit | None, to_version: VersionSpec) -> Commit | None:
+def version_to_restore(repo: Opened, head: Commit | None, to_version: VersionSpec) -> Commit | None:
     """Return the commit of a version, None for version -1. `InvalidInput` if it cannot be restored."""
-    number = resolve(context, to_version)
+    number = resolve(repo, to_version)
     if head is None:
-        raise InvalidInput(f"rewind to version {number}: pipeline `{context.job.pipeline}` has no version yet")
+        raise InvalidInput(f"rewind to version {number}: pipeline `{repo.job.pipeline}` has no version yet")
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
-    refuse_if_gone(context.refresh(), context.at(number), "rewind to", whole=True)
+    refuse_if_gone(repo.refresh(), repo.version_of(number), "rewind to", whole=True)
     forgot = last_forget(head)
     if forgot is not None and number < forgot:  # its floor may not be raised yet
         raise InvalidInput(
             f"rewind to version {number}: version {forgot} forgot keys that earlier versions hold",
             hint="versions before a `forget` cannot be restored",
         )
-    return None if number < 0 else context.log.commit(number)
+    return None if number < 0 else repo.log.commit(number)
 
 
 class Listing:
     """The files that the sources have now. They are listed once, when they are first needed."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, repo: Opened) -> None:
+        self._opened = repo
 
     @functools.cached_property
     def files(self) -> Files:
         """All files. An error if a source cannot be listed."""
-        return listed_files(self._context)
+        return listed_files(self._opened)
 
     def if_possible(self) -> Files | None:
         """Return all files, or None if a source cannot be listed."""
@@ -62,28 +61,26 @@ class Listing:
             return None
 
 
-def read_by(context: Context, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
+def read_by(repo: Opened, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
     """Return the files that the undone versions read or skipped and the target did not, by source and path."""
     files: dict[tuple[str, str], SourceFile] = {}
     for commit in undone:
         if rules_of(commit).reads:
-            files |= planned_files(context.log.plan(commit.version))
-        files |= {
-            (one.source, one.path): SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped
-        }
-    known = look_up(context.ledger(target).map, list(files.values()))
+            files |= planned_files(repo.log.plan(commit.version))
+        files |= {(one.source, one.path): SourceFile.skipped(one) for one in commit.skipped}
+    known = look_up(repo.ledger(target).map, list(files.values()))
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
 
 
 def taken_out(
-    context: Context, target: Commit | None, without: Sequence[File], known: Files, listing: Listing
+    repo: Opened, target: Commit | None, without: Sequence[File], known: Files, listing: Listing
 ) -> list[SourceFile]:
     """Return the files of `without`, as they are now. `InvalidInput` for a file that is unknown or that was kept."""
     if not without:
         return []
     candidates = {**known, **listing.files}
-    found = [one_of(context, candidates, file, "rewind", "file to leave out") for file in without]
-    before = look_up(context.ledger(target).map, found)
+    found = [one_of(repo, candidates, file, "rewind", "file to leave out") for file in without]
+    before = look_up(repo.ledger(target).map, found)
     for file, at in zip(found, before, strict=True):
         if at is not None and at.how == READ:
             raise InvalidInput(

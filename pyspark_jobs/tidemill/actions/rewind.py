@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..publishing.rest import Writing
     from ..publishing.sink_change import SinkChange
     from ..repo.input_files import File
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
     from ..sources.contract import SourceFile
 
 SHOWN_FILES = 5
@@ -172,47 +172,47 @@ class Rewind(CommitAction):
     def _without(self) -> list[File]:
         return [one if self.source is None else (self.source, str(one)) for one in self.without]
 
-    def begin(self, context: Context) -> bool:
+    def begin(self, repo: Opened) -> bool:
         """Complete an earlier rewind, also if this one is refused."""
         from ..publishing.publish import repair
         from ..store.probe import probe
 
-        probe(context.store)
-        return bool(repair(context, context.head()))
+        probe(repo.store)
+        return bool(repair(repo, repo.head()))
 
-    def look(self, context: Context, seen: Seen) -> RewindPlan:
+    def look(self, repo: Opened, seen: Seen) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
         from ..repo.overtaken import fenced_if_overtaken
         from .restoring import version_to_restore
 
         head = seen.origin.head
-        target = version_to_restore(context, head, self.to_version)
+        target = version_to_restore(repo, head, self.to_version)
         try:
-            with fenced_if_overtaken(context, head, self.verb):
-                return self._looked_up(context, seen, target)
+            with fenced_if_overtaken(repo, head, self.verb):
+                return self._looked_up(repo, seen, target)
         except CorruptState:
-            version_to_restore(context, head, self.to_version)  # raises if retention gave it up in the meantime
+            version_to_restore(repo, head, self.to_version)  # raises if retention gave it up in the meantime
             raise
 
-    def _looked_up(self, context: Context, seen: Seen, target: Commit | None) -> RewindPlan:
+    def _looked_up(self, repo: Opened, seen: Seen, target: Commit | None) -> RewindPlan:
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..sinks.asked import is_called
         from .restoring import Listing, is_there, read_by, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
-        change = sink_change(context, head, target, "rewind")
-        undone = [context.log.commit(version) for version in change.undone]
-        waiting = read_by(context, undone, target)
-        listing = Listing(context)
-        out = taken_out(context, target, self._without, waiting | planned_files(seen.plan), listing)
+        change = sink_change(repo, head, target, "rewind")
+        undone = [repo.log.commit(version) for version in change.undone]
+        waiting = read_by(repo, undone, target)
+        listing = Listing(repo)
+        out = taken_out(repo, target, self._without, waiting | planned_files(seen.plan), listing)
         if head is not None and is_there(head, number, out):
             raise InvalidInput(
                 f"rewind to version {number}: this is what the newest version has, so nothing would change"
             )
         left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
         there = listing.if_possible() if left else {}
-        outputs = context.job.outputs.items()
+        outputs = repo.job.outputs.items()
         return RewindPlan(
             verb=self.verb,
             seen=seen,
@@ -226,7 +226,7 @@ class Rewind(CommitAction):
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
         )
 
-    def hold(self, context: Context, plan: RewindPlan) -> None:
+    def hold(self, repo: Opened, plan: RewindPlan) -> None:
         """Hold the version to restore, and complete what another process has committed since the look."""
         from ..publishing.publish import repair
         from ..repo.versions import Needed, hold
@@ -234,10 +234,10 @@ class Rewind(CommitAction):
         assert isinstance(plan.seen, Seen)
         origin, target = plan.seen.origin, plan.target
         if target is not None:
-            hold(context, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
-        repair(context, origin.head)  # what stays is read from published files
+            hold(repo, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
+        repair(repo, origin.head)  # what stays is read from published files
 
-    def prepare(self, context: Context, plan: RewindPlan, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: RewindPlan, origin: Origin, to: Writing) -> Changes:
         """Store what stays of published files, and the ledger with the files that are left out."""
         from ..protocol.records import SkippedFile
         from ..protocol.successor import restored
@@ -245,20 +245,20 @@ class Rewind(CommitAction):
         from ..repo.ledger import store_skipped
 
         changes = restored(origin, plan.target)
-        changes |= published_instead(context, origin.head, plan.change, to)
+        changes |= published_instead(repo, origin.head, plan.change, to)
         if plan.without:
-            ours = store_skipped(context, plan.target, plan.without, to.number, to.attempt)
+            ours = store_skipped(repo, plan.target, plan.without, to.number, to.attempt)
             to.stored += [one.name for one in ours.segments]
             changes["ledger"] = ours.segments
             changes["rows"] = {**changes["rows"], names.LEDGER: {"files": ours.rows}}
             changes["skipped"] = [SkippedFile(one.source, one.path, one.etag, one.size) for one in plan.without]
         return changes
 
-    def finish(self, context: Context, plan: RewindPlan, commit: Commit) -> RewindPlan:
+    def finish(self, repo: Opened, plan: RewindPlan, commit: Commit) -> RewindPlan:
         """Record the operators that came back."""
         from ..repo.promoted import record_operators
 
-        record_operators(context, commit)
+        record_operators(repo, commit)
         return plan
 
     def done(self, plan: RewindPlan, commit: Commit) -> str:

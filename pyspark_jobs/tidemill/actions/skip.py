@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
     from ..sources.contract import SourceFile
 
 
@@ -87,27 +87,26 @@ class Skip(CommitAction):
     )
     reason: str = option(Option("Why the file is not read. The commit records it."))
 
-    def look(self, context: Context, seen: Seen) -> SkipPlan:
+    def look(self, repo: Opened, seen: Seen) -> SkipPlan:
         """Return what will happen. `InvalidInput` for a file that was read, or that is unknown."""
-        from ..repo.input_files import one_of, planned_files
-        from ..repo.listing import listed_files
+        from ..repo.input_files import listed_files, one_of, planned_files
 
         planned = planned_files(seen.plan)
         which = self.file if self.source is None else (self.source, str(self.file))
-        found = one_of(context, planned | listed_files(context), which, "skip", "file to skip")
-        read_by = _refuse_known(context, seen, found)
+        found = one_of(repo, planned | listed_files(repo), which, "skip", "file to skip")
+        read_by = _refuse_known(repo, seen, found)
         is_planned = (found.source, found.path) in planned
         return SkipPlan(
             verb=self.verb, seen=seen, file=found, ends_plan=seen.origin.number if is_planned else None, read_by=read_by
         )
 
-    def prepare(self, context: Context, plan: SkipPlan, origin: Origin, to: Writing) -> Changes:
+    def prepare(self, repo: Opened, plan: SkipPlan, origin: Origin, to: Writing) -> Changes:
         """Store the ledger with the file."""
         from ..protocol.records import SkippedFile
         from ..repo.ledger import store_skipped
 
         head, file = origin.head, plan.file
-        stored = store_skipped(context, head, [file], to.number, to.attempt)
+        stored = store_skipped(repo, head, [file], to.number, to.attempt)
         to.stored += [one.name for one in stored.segments]
         return {
             "ledger": stored.segments,
@@ -120,14 +119,14 @@ class Skip(CommitAction):
         return f"skipped `{plan.file.path}` in version {commit.version}: {self.reason}"
 
 
-def _refuse_known(context: Context, seen: Seen, file: SourceFile) -> int | None:
+def _refuse_known(repo: Opened, seen: Seen, file: SourceFile) -> int | None:
     """Return the version that read earlier content of a file. `InvalidInput` if it read or skipped the present one."""
     from ..sources import asked
     from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up
 
-    known = look_up(context.ledger(seen.origin.head).map, [file])[0]
-    options = dict(context.storage_options.get("source") or {})
-    fingerprint = partial(asked.fingerprint, context.job.sources[file.source], options=options)
+    known = look_up(repo.ledger(seen.origin.head).map, [file])[0]
+    options = dict(repo.storage_options.get("source") or {})
+    fingerprint = partial(asked.fingerprint, repo.job.sources[file.source], options=options)
     if known is None or not is_same(file, known, fingerprint):
         return known.version if known is not None and known.how == READ else None
     if known.how == QUARANTINED:

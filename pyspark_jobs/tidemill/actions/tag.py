@@ -10,10 +10,10 @@ from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 
 if TYPE_CHECKING:
     from ..protocol.entries import Entry
+    from ..protocol.records import VersionOf
     from ..protocol.refs import Refs
-    from ..protocol.retained import At
-    from ..repo.opened import Context
-    from ..repo.tags import Tagged
+    from ..repo.opened import Opened
+    from ..repo.versions import Tagged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,8 @@ class TagPlan(ActionPlan):
     """The name, the version that it will name, and the one that it names now."""
 
     name: str
-    at: At
-    before: At | None
+    at: VersionOf
+    before: VersionOf | None
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
@@ -73,20 +73,21 @@ class Tag(EntryAction):
     move: bool = option(Option("Let NAME, which names another version now, name this one.", parsed="flag"), False)
     reason: str = option(Option("Why. The entry records it."), "")
 
-    def look(self, context: Context, seen: SeenRefs) -> TagPlan:
+    def look(self, repo: Opened, seen: SeenRefs) -> TagPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a name in use."""
         from ..names import check_name
-        from ..protocol.retained import At, refuse_if_gone
+        from ..protocol.records import VersionOf
+        from ..protocol.retained import refuse_if_gone
         from ..repo.versions import is_number
 
         name, refs = self.name, seen.refs
         if is_number(check_name(name, "tag")):
             raise InvalidInput(f"tag `{name}`: a number is not a valid name, because it would name a version already")
-        at = context.at(self._number(context))
+        at = repo.version_of(self._number(repo))
         if name in refs.branches:
             raise InvalidInput(f"tag `{name}`: a branch has this name", hint="choose another name")
         known = refs.tags.get(name)
-        before = None if known is None else At(known.branch, known.version)
+        before = None if known is None else VersionOf(known.branch, known.version)
         if before is not None and before != at and not self.move:
             raise InvalidInput(
                 f"tag `{name}`: it names version {before.version} already",
@@ -96,41 +97,39 @@ class Tag(EntryAction):
             refuse_if_gone(refs, at, "tag", whole=True)
         return TagPlan(verb=self.verb, seen=seen, name=name, at=at, before=before)
 
-    def _number(self, context: Context) -> int:
+    def _number(self, repo: Opened) -> int:
         from ..repo.versions import resolve
 
         if self.version is None:
-            head = context.head()
+            head = repo.head()
             if head is None:
-                raise InvalidInput(
-                    f"tag: pipeline `{context.job.pipeline}` has no version yet", hint="run a batch first"
-                )
+                raise InvalidInput(f"tag: pipeline `{repo.job.pipeline}` has no version yet", hint="run a batch first")
             return head.version
-        number = resolve(context, self.version)
+        number = resolve(repo, self.version)
         if number < 0:
             raise InvalidInput("tag: version -1 cannot be tagged; it is what `init` made, and always kept")
-        return context.log.commit(number).version
+        return repo.log.commit(number).version
 
     def is_done(self, plan: TagPlan, refs: Refs) -> bool:
         """Whether the name names the version."""
         known = refs.tags.get(plan.name)
         return known is not None and (known.branch, known.version) == (plan.at.branch, plan.at.version)
 
-    def entry(self, context: Context, plan: TagPlan, refs: Refs) -> Entry:
+    def entry(self, repo: Opened, plan: TagPlan, refs: Refs) -> Entry:
         """Return the entry that names the version."""
         from ..clock import now_ms
         from ..protocol.entries import Tag as TagEntry
         from ..protocol.refs_log import position
 
-        del context
+        del repo
         at, place = plan.at, position(refs, now_ms())
         return TagEntry(**place, name=plan.name, branch=at.branch, version=at.version, reason=self.reason)
 
-    def outcome(self, context: Context, plan: TagPlan, made: Refs) -> Tagged:
+    def outcome(self, repo: Opened, plan: TagPlan, made: Refs) -> Tagged:
         """Return the tag."""
-        from ..repo.tags import Tagged
+        from ..repo.versions import Tagged
 
-        del context, made
+        del repo, made
         return Tagged(plan.name, plan.at.branch, plan.at.version)
 
     def done(self, plan: TagPlan, made: Refs) -> str:

@@ -11,8 +11,8 @@ from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 if TYPE_CHECKING:
     from ..protocol.entries import Entry
     from ..protocol.refs import Refs
-    from ..repo.opened import Context
-    from ..repo.tags import Tagged
+    from ..repo.opened import Opened
+    from ..repo.versions import Tagged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +52,20 @@ class Untag(EntryAction):
     name: str = option(Option("The name.", is_argument=True))
     reason: str = option(Option("Why. The entry records it."), "")
 
-    def look(self, context: Context, seen: SeenRefs) -> UntagPlan:
+    def look(self, repo: Opened, seen: SeenRefs) -> UntagPlan:
         """Return what will happen. `InvalidInput` for an unknown tag."""
-        from ..protocol.retained import At, is_kept
-        from ..repo.tags import Tagged
+        from ..protocol.records import VersionOf
+        from ..protocol.retained import is_kept
+        from ..repo.versions import Tagged
         from ..spelling import unknown
 
-        del context
+        del repo
         refs = seen.refs
         known = refs.tags.get(self.name)
         if known is None:
             raise unknown("tag", str(self.name), sorted(refs.tags))
         others = {name: one for name, one in refs.tags.items() if name != self.name}
-        is_last = not is_kept(dataclasses.replace(refs, tags=others), At(known.branch, known.version))
+        is_last = not is_kept(dataclasses.replace(refs, tags=others), VersionOf(known.branch, known.version))
         found = Tagged(self.name, known.branch, known.version)
         return UntagPlan(verb=self.verb, seen=seen, tag=found, is_last=is_last)
 
@@ -72,19 +73,19 @@ class Untag(EntryAction):
         """Whether another caller has removed the tag in the meantime."""
         return plan.tag.name not in refs.tags
 
-    def entry(self, context: Context, plan: UntagPlan, refs: Refs) -> Entry:
+    def entry(self, repo: Opened, plan: UntagPlan, refs: Refs) -> Entry:
         """Return the entry that removes the tag."""
         from ..clock import now_ms
         from ..protocol.entries import Tag
         from ..protocol.refs_log import position
 
-        del context
+        del repo
         place = position(refs, now_ms())
         return Tag(**place, name=plan.tag.name, branch=plan.tag.branch, version=None, reason=self.reason)
 
-    def outcome(self, context: Context, plan: UntagPlan, made: Refs) -> Tagged:
+    def outcome(self, repo: Opened, plan: UntagPlan, made: Refs) -> Tagged:
         """Return the tag that was removed."""
-        del context, made
+        del repo, made
         return plan.tag
 
     def done(self, plan: UntagPlan, made: Refs) -> str:

@@ -56,14 +56,14 @@ class Heads:
         """Return the folders of the sources, by the newest commit, or before the first batch by `init`."""
         from ..reading.arrivals import watched
 
-        context = self._open().context
+        context = self._open().opened
         return watched(context, context.head())
 
     def waiting(self, entries: Mapping[str, Sequence[Entry]]) -> list[SourceFile]:
         """Return the files that no commit has read, of the listed `entries` by folder."""
         from ..reading.arrivals import waiting, watched
 
-        context = self._open().context
+        context = self._open().opened
         head = context.head()
         return waiting(context, head, watched(context, head), entries)
 
@@ -71,7 +71,7 @@ class Heads:
         """Return the versions that an Airflow task committed, by `dag_id`, `task_id` and `dag_run_id`, ascending."""
         from ..reading.tries import committed_by
 
-        return committed_by(self._open().context, task)
+        return committed_by(self._open().opened, task)
 
     def _open(self) -> Reader:
         if self._reader is None:

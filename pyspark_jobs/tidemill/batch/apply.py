@@ -26,7 +26,7 @@ from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment
 from ..sinks import forms
 from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
-from ..state.versions import Opened, open_map, persist
+from ..state.versions import OpenedMap, open_map, persist
 from ..store import Store, run_both, side_by_side
 from . import wire
 from .batch import Batch, task_attempt
@@ -80,7 +80,7 @@ class _Applied:
     """An operator after its passes: its maps as they were opened, and as they are now. Nothing is stored yet."""
 
     operator: BoundOperator
-    opened: list[Opened]
+    opened: list[OpenedMap]
     counters: dict[str, Any]
     maps: list[_native.StateMap]
     started: float
@@ -265,11 +265,11 @@ class _Range:
             self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, label, of_split))
             self.failed_input_rows += rows.num_rows if split is not None else 0
 
-    def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> Opened:
+    def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> OpenedMap:
         segments = self.batch.state.get(operator, {}).get(map_name, [])
         return open_map(self.store, self.cache, schema, segments, self.lo, self.hi)
 
-    def _persist(self, operator: str, map_name: str, before: Opened, after: _native.StateMap) -> list[Segment]:
+    def _persist(self, operator: str, map_name: str, before: OpenedMap, after: _native.StateMap) -> list[Segment]:
         name = names.segment(operator, map_name, self.batch.plan.branch, self.stem)
         return persist(self.store, self.cache, before, after, self.batch.plan.number, name)
 

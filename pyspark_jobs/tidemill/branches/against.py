@@ -21,7 +21,7 @@ from ..reading.diff import DiffRequest, diff
 from ..reading.diff_outputs import OutputDiff
 from ..reading.diff_state import StateDiff
 from ..repo.open import on_branch
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from .covered import CATCH_UP, files_left_out, own_versions
 from .inputs import RecordedFile
 from .level import level_of
@@ -121,20 +121,20 @@ class Against:
         return self.refused is None or bool(self.behind and self.only_behind)
 
 
-def against(context: Context, name: str, tolerance: float | None = None) -> Against:
+def against(repo: Opened, name: str, tolerance: float | None = None) -> Against:
     """Compare a branch with this one. `InvalidInput` for an unknown branch, or one that has no version of its own."""
-    context = context.remembering()
-    branch = on_branch(context, name).remembering()
-    if branch.branch == context.branch:
+    repo = repo.remembering()
+    branch = on_branch(repo, name).remembering()
+    if branch.branch == repo.branch:
         raise InvalidInput(f"check against `{name}`: it is the branch that is open", hint="name another branch")
     theirs = branch.head()
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"check against `{name}`: it has no version of its own", hint="replay into it first")
-    head = context.head()
-    level = level_of(context, branch)
+    head = repo.head()
+    level = level_of(repo, branch)
     own = list(own_versions(branch, theirs))
     before, after = level.label, f"{name}@{theirs.version}"
-    found = diff(context, before, after, DiffRequest(tolerance=tolerance))
+    found = diff(repo, before, after, DiffRequest(tolerance=tolerance))
     assert not isinstance(found, StateDiff | OutputDiff)  # because all is compared
     rows = {} if level.commit is None else level.commit.rows
     made = {*theirs.sinks, *(() if head is None else head.sinks)}  # others of this code have no version on either side
@@ -152,28 +152,28 @@ def against(context: Context, name: str, tolerance: float | None = None) -> Agai
         problems=found.problems,
         own=[one.version for one in own if rules_of(one).carries_out and one.replays is None],
         left_out=files_left_out(own),
-        dropped_sinks=_dropped(context, head),
-        **_refused(context, name, goes_on=theirs.replays is not None),
+        dropped_sinks=_dropped(repo, head),
+        **_refused(repo, name, goes_on=theirs.replays is not None),
     )
 
 
-def _dropped(context: Context, head: Commit | None) -> list[str]:
+def _dropped(repo: Opened, head: Commit | None) -> list[str]:
     described = {} if head is None else head.sinks
-    return [name for name, one in described.items() if one["kind"] is not None and context.declared_sink(name) is None]
+    return [name for name, one in described.items() if one["kind"] is not None and repo.declared_sink(name) is None]
 
 
-def behind(context: Context, name: str) -> list[int]:
+def behind(repo: Opened, name: str) -> list[int]:
     """Return the versions of this branch that another one has not repeated. One that repeats none is not behind."""
-    return level_of(context, on_branch(context, name)).behind
+    return level_of(repo, on_branch(repo, name)).behind
 
 
-def _refused(context: Context, name: str, *, goes_on: bool) -> dict[str, Any]:
+def _refused(repo: Opened, name: str, *, goes_on: bool) -> dict[str, Any]:
     """Return why `promote` would refuse a branch, what helps, and whether catching up is all that is missing.
 
     `goes_on`: the branch can be replayed further, because it has no batch of its own.
     """
     try:
-        planned(context, name)
+        planned(repo, name)
     except (InvalidInput, StoreUnavailable) as error:
         only_behind = error.hint == CATCH_UP and goes_on
         return {"refused": error.first_line, "hint": error.hint or "", "only_behind": only_behind}

@@ -25,10 +25,11 @@ from ..publishing.publish import place_of
 from ..reading.read import version_as_of
 from ..repo.identity import check_root
 from ..repo.open import publishing_to
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, is_number, resolve
 from ..sinks.asked import seen
 from ..spelling import unknown
+from ..store import Store
 from ..store.probe import probe
 
 
@@ -48,7 +49,7 @@ class BranchInfo:
 
 
 def branch(
-    context: Context,
+    repo: Opened,
     name: str,
     at: VersionSpec | date | None = None,
     publish_to: str | None = None,
@@ -60,19 +61,19 @@ def branch(
 
     With `if_needed` a branch of this name, start and place is left as it is, so that a caller may repeat the call.
     """
-    if if_needed and _is_same(context.refresh(), name, _fork(context, at), publish_to):
-        return _found(context, context.initialised(), context.initialised().branches[name])[0]
-    make = _entry(context, name, at, publish_to, reason, if_needed)
-    probe(context.store)
-    refs = context.refs_log.append(make)
-    context.refs_seen[:] = [refs]
+    if if_needed and _is_same(repo.refresh(), name, _fork(repo, at), publish_to):
+        return _found(repo.store, repo.initialised(), repo.initialised().branches[name])[0]
+    make = _entry(repo, name, at, publish_to, reason, if_needed)
+    probe(repo.store)
+    refs = repo.refs_log.append(make)
+    repo.session.refs = refs
     return _info(refs, refs.branches[name], refs.branches[name].fork.version)  # type: ignore[union-attr]
 
 
-def planned(context: Context, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
+def planned(repo: Opened, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
     """Return the version at which `branch` would start one. `InvalidInput` as there. Writes nothing."""
-    refs = context.refresh()
-    made = _entry(context, name, at, publish_to, "")(refs, refs.through + 1)
+    refs = repo.refresh()
+    made = _entry(repo, name, at, publish_to, "")(refs, refs.through + 1)
     assert made is not None  # because no branch of this name is accepted
     return made.fork_version
 
@@ -84,18 +85,18 @@ def _is_same(refs: Refs, name: str, fork: Parent, publish_to: str | None) -> boo
 
 
 def _entry(
-    context: Context, name: str, at: VersionSpec | date | None, publish_to: str | None, reason: str,
+    repo: Opened, name: str, at: VersionSpec | date | None, publish_to: str | None, reason: str,
     if_needed: bool = False,
 ) -> Callable[[Refs, int], NewBranch | None]:  # fmt: skip
     """Check the arguments, and return what makes the entry of a branch, or raises `InvalidInput`."""
     if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
-    check_root(context)
-    fork = _fork(context, at)
-    found = context.at(fork.version)
+    check_root(repo)
+    fork = _fork(repo, at)
+    found = repo.version_of(fork.version)
     if publish_to is not None:
-        check_branch_place(context.pipeline, publish_to, context.root, context.storage_options)
-        _refuse_used_place(publishing_to(context, publish_to))
+        check_branch_place(repo.pipeline, publish_to, repo.root, repo.storage_options)
+        _refuse_used_place(publishing_to(repo, publish_to))
 
     def make(refs: Refs, number: int) -> NewBranch | None:
         if if_needed and _is_same(refs, name, fork, publish_to):
@@ -108,7 +109,7 @@ def _entry(
         if name in refs.tags:
             raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
         if publish_to is not None:
-            _check_place(refs, name, publish_to, context.storage_options.get("sink"))
+            _check_place(refs, name, publish_to, repo.storage_options.get("sink"))
         if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
             raise InvalidInput(f"branch `{name}`: it would start from {refs.named(fork.branch)}")
         refuse_if_gone(refs, found, "start a branch at", whole=True)
@@ -120,35 +121,35 @@ def _entry(
     return make
 
 
-def branches(context: Context) -> list[BranchInfo]:
+def branches(repo: Opened) -> list[BranchInfo]:
     """Return all branches, `main` first, in the order in which they were made.
 
     `CorruptState` for a branch whose commits are lost.
     """
-    found = branches_found(context)
+    found = branches_found(repo)
     for _, lost in found:
         if lost is not None:
             raise lost
     return [one for one, _ in found]
 
 
-def branches_found(context: Context) -> list[tuple[BranchInfo, CorruptState | None]]:
+def branches_found(repo: Opened) -> list[tuple[BranchInfo, CorruptState | None]]:
     """Return all branches. One whose commits are lost has the version from which it starts as `head`, and the error."""
-    refs = context.refresh()
-    return [_found(context, refs, one) for one in refs.branches.values()]
+    refs = repo.refresh()
+    return [_found(repo.store, refs, one) for one in refs.branches.values()]
 
 
-def _found(context: Context, refs: Refs, one: Branch) -> tuple[BranchInfo, CorruptState | None]:
+def _found(store: Store, refs: Refs, one: Branch) -> tuple[BranchInfo, CorruptState | None]:
     try:
-        return _info(refs, one, log_of(context.store, refs, one.id).newest_version()), None
+        return _info(refs, one, log_of(store, refs, one.id).newest_version()), None
     except CorruptState as error:
         return _info(refs, one, -1 if one.fork is None else one.fork.version), error
 
 
-def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
+def drop_branch(repo: Opened, name: str, reason: str = "") -> BranchInfo:
     """End a branch, and return what it was. `maintain` deletes what only it needed. `InvalidInput` if it is unknown."""
-    check_root(context)
-    known = droppable(context, name)
+    check_root(repo)
+    known = droppable(repo, name)
 
     def make(refs: Refs, number: int) -> DropBranch | None:
         del number
@@ -157,43 +158,43 @@ def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
         _refuse_needed(refs, known)
         return DropBranch(**position(refs, now_ms()), name=name, id=known.id, reason=reason)
 
-    probe(context.store)
-    context.refs_log.append(make)
-    context.refresh()
+    probe(repo.store)
+    repo.refs_log.append(make)
+    repo.refresh()
     return known
 
 
-def droppable(context: Context, name: str) -> BranchInfo:
+def droppable(repo: Opened, name: str) -> BranchInfo:
     """Return the branch that `drop_branch` would end. `InvalidInput` if it cannot. Writes nothing.
 
     Damaged commits are no obstacle, because dropping a branch is how to go on without them.
     """
     if name == MAIN:
         raise InvalidInput("drop branch `main`: it cannot be dropped")
-    refs = context.refresh()
+    refs = repo.refresh()
     if name not in refs.branches:
         raise unknown("branch", name, sorted(refs.branches.keys() - {MAIN}))
-    known, _ = _found(context, refs, refs.branches[name])
+    known, _ = _found(repo.store, refs, refs.branches[name])
     _refuse_needed(refs, known)
     return known
 
 
-def _fork(context: Context, at: VersionSpec | date | None) -> Parent:
+def _fork(repo: Opened, at: VersionSpec | date | None) -> Parent:
     """Return the version from which a branch starts, as its first commit names it."""
     if at is None:
-        head = context.head()
+        head = repo.head()
     else:
-        number = version_as_of(context, at, "at") if _is_time(context, at) else resolve(context, at)  # type: ignore[arg-type]
-        context.initialised()
-        head = None if number < 0 else context.log.commit(number)
-    return context.initialised().start if head is None else head.as_parent
+        number = version_as_of(repo, at, "at") if _is_time(repo, at) else resolve(repo, at)  # type: ignore[arg-type]
+        repo.initialised()
+        head = None if number < 0 else repo.log.commit(number)
+    return repo.initialised().start if head is None else head.as_parent
 
 
-def _is_time(context: Context, at: VersionSpec | date) -> bool:
+def _is_time(repo: Opened, at: VersionSpec | date) -> bool:
     """Whether a point in time is given: a date, a datetime, or ISO text that is not the name of a tag."""
     if isinstance(at, date):
         return True
-    if not isinstance(at, str) or is_number(at) or at in context.refresh().tags:
+    if not isinstance(at, str) or is_number(at) or at in repo.refresh().tags:
         return False
     try:
         datetime.fromisoformat(at)
@@ -234,11 +235,11 @@ def _info(refs: Refs, one: Branch, head: int) -> BranchInfo:
     return BranchInfo(one.name, one.id, fork_branch, -1 if one.fork is None else one.fork.version, head, one.publish_to)
 
 
-def _refuse_used_place(context: Context) -> None:
+def _refuse_used_place(repo: Opened) -> None:
     """Raise `InvalidInput` if files of this pipeline are in a place to which a new branch would publish."""
-    for output in context.job.outputs.values():
+    for output in repo.job.outputs.values():
         if output.sink is not None and output.sink.path:
-            there = list(seen(output.sink, place_of(context, output.name)))
+            there = list(seen(output.sink, place_of(repo, output.name)))
             if there:
                 raise InvalidInput(
                     f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(there), 'file')} of this pipeline "

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..errors import InvalidInput
+from ..pipeline.job import Job
 from ..pipeline.places import check_places
 from ..protocol.compatible import Difference, Status, worst
 from ..protocol.progress import iso
@@ -18,7 +19,8 @@ from ..publishing.owners import Accepted, check_outputs
 from ..repo.code import OtherCode, other_code
 from ..repo.identity import check_root
 from ..repo.open import on_branch
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import differences
 from .against import Against, against
 
 
@@ -39,37 +41,35 @@ class CheckReport:
     other_code: OtherCode = field(default_factory=lambda: OtherCode(-1))
 
 
-def check_against(context: Context, branch: str, tolerance: float | None = None) -> CheckReport:
+def check_against(repo: Opened, branch: str, tolerance: float | None = None) -> CheckReport:
     """Return how the code differs from a branch, and how that branch differs from the one that is open."""
-    compared = against(context, branch, tolerance)
-    return replace(check(on_branch(context, branch)), against=compared)
+    compared = against(repo, branch, tolerance)
+    return replace(check(on_branch(repo, branch)), against=compared)
 
 
-def check(context: Context) -> CheckReport:
+def check(repo: Opened) -> CheckReport:
     """Return every difference, and what will happen to it. Reads refs and the newest commit, and writes nothing."""
-    if context.refs_log.read() is None:
-        context.refuse_repository_as_root()
-        if context.refuse_lost_init("check") is None:
-            missing = Difference(
-                "", "repository", context.place, "", context.job.pipeline, "needs init", "`init` creates it"
-            )
+    if repo.refs_log.read() is None:
+        repo.refuse_repository_as_root()
+        if repo.refuse_lost_init("check") is None:
+            missing = Difference("", "repository", repo.place, "", repo.job.pipeline, "needs init", "`init` creates it")
             return CheckReport(missing.status, -1, [missing])
-    context.refresh()
-    head = context.head()
-    found = context.differences(head)
-    found += _refusal("repository", lambda: check_places(context.pipeline, context.root, context.storage_options))
-    found += _refusal("repository", lambda: check_root(context))
-    if context.publishes:
-        found += _refusal("sink", lambda: check_outputs(context, head, Accepted()))
-    found += _watermarks(context, head)
-    differs = other_code(context, head)
+    repo.refresh()
+    head = repo.head()
+    found = differences(repo, head)
+    found += _refusal("repository", lambda: check_places(repo.pipeline, repo.root, repo.storage_options))
+    found += _refusal("repository", lambda: check_root(repo))
+    if repo.publishes:
+        found += _refusal("sink", lambda: check_outputs(repo, head, Accepted()))
+    found += _watermarks(repo.job, head)
+    differs = other_code(repo, head)
     return CheckReport(worst(found), -1 if head is None else head.version, found, other_code=differs)
 
 
-def _watermarks(context: Context, head: Commit | None) -> list[Difference]:
+def _watermarks(job: Job, head: Commit | None) -> list[Difference]:
     """Return the watermarks of the code that the newest commit does not have: `.withWatermark` names another column."""
     known = {} if head is None else head.watermarks
-    gone = ", ".join(sorted(name for name in known if name not in context.job.watermarks))
+    gone = ", ".join(sorted(name for name in known if name not in job.watermarks))
     if not gone:  # a watermark that no event time has moved yet is not recorded
         return []
     return [
@@ -77,7 +77,7 @@ def _watermarks(context: Context, head: Commit | None) -> list[Difference]:
             "", "watermark", name, gone, name, "compatible",
             f"it starts at {iso(starts_ms)}; rows whose new event time is not later than that are late",
         )
-        for name, starts_ms in before_batch(context.job.watermarks, known).items()
+        for name, starts_ms in before_batch(job.watermarks, known).items()
         if name not in known
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from ..errors import InvalidInput
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..run.plan import positions
 from ..sources.contract import SourceFile
 from ..sources.ledger import SKIPPED, Known, look_up
@@ -25,7 +25,7 @@ LISTED = 5
 """How many versions an error names."""
 
 
-def own_versions(branch: Context, theirs: Commit) -> Iterator[Commit]:
+def own_versions(branch: Opened, theirs: Commit) -> Iterator[Commit]:
     """Yield the versions of the effective history that are the branch's own, oldest first."""
     for version in effective(theirs, branch.log.first):
         yield branch.log.commit(version)
@@ -44,13 +44,13 @@ def files_left_out(own: Iterable[Commit]) -> list[RecordedFile]:
     ]
 
 
-def check_covered(context: Context, branch: Context, name: str, head: Commit | None, theirs: Commit, fork: int) -> None:
+def check_covered(repo: Opened, branch: Opened, name: str, head: Commit | None, theirs: Commit, fork: int) -> None:
     """Raise `InvalidInput` if this branch has read, skipped or requeued what the other one has not."""
     missing: dict[int, list[str]] = {}
     ledger = branch.ledger(theirs).map
     waiting = {split.path for split in theirs.waiting}
     for version in effective(head, fork + 1):
-        commit = context.log.commit(version)
+        commit = repo.log.commit(version)
         taken_out = [(one.source, one.path) for one in commit.skipped]
         for (_, path), known in _known(ledger, taken_out):
             if known is not None and known.how != SKIPPED:
@@ -59,7 +59,7 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
                     hint="replay into a new branch",
                 )
         wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
-        plan = context.log.plan(version) if rules_of(commit).reads else None
+        plan = repo.log.plan(version) if rules_of(commit).reads else None
         splits = () if plan is None else plan.splits
         by_ledger = [one for one in splits if plan is None or one.source not in plan.positions]
         wanted += [(one.source, one.path) for one in by_ledger if one.path not in waiting]
@@ -82,7 +82,7 @@ def check_covered(context: Context, branch: Context, name: str, head: Commit | N
         )
 
 
-def _behind(branch: Context, head: Commit | None, theirs: Commit, fork: int) -> list[str]:
+def _behind(branch: Opened, head: Commit | None, theirs: Commit, fork: int) -> list[str]:
     """Return the sources that a branch has not read up to the positions of `head`, because it never was there.
 
     A position that the branch passed is one of its plans', or that of the fork.

@@ -13,8 +13,8 @@ from typing import Literal
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Plan, Split
-from ..repo.listing import is_as_read, listed_files
-from ..repo.opened import Context
+from ..repo.input_files import is_as_read, listed_files
+from ..repo.opened import Opened
 from ..sources import asked
 from ..sources.contract import SourceFile
 from ..spelling import unknown
@@ -34,10 +34,10 @@ class RecordedFile:
 
 
 class Inputs:
-    """The files that the sources of `context` have. `files`: "recorded" refuses others than a plan has read."""
+    """The files that the sources of `repo` have. `files`: "recorded" refuses others than a plan has read."""
 
-    def __init__(self, context: Context, files: Files) -> None:
-        self.context, self.files = context, files
+    def __init__(self, repo: Opened, files: Files) -> None:
+        self.repo, self.files = repo, files
         self._there: dict[tuple[str, str], SourceFile] | None = None
         self._same: dict[tuple[str, str, str, str], bool] = {}
 
@@ -45,25 +45,25 @@ class Inputs:
         """List the sources again when a file is needed next."""
         self._there = None
 
-    def check(self, plan: Plan, source: Context, read: Commit | None) -> None:
+    def check(self, plan: Plan, source: Opened, read: Commit | None) -> None:
         """Raise `InvalidInput` for a plan with a source that this code lacks, or with files that changed or are gone.
 
         `read` is a version of `source` whose ledger knows the files as the plan read them.
         """
-        refuse({plan.number: self.wrong(plan, source, read)}, self.context.initialised().named(plan.branch))
+        refuse({plan.number: self.wrong(plan, source, read)}, self.repo.initialised().named(plan.branch))
 
-    def wrong(self, plan: Plan, source: Context, read: Commit | None) -> list[str]:
+    def wrong(self, plan: Plan, source: Opened, read: Commit | None) -> list[str]:
         """Return the files of a plan that changed or are gone, in words. `InvalidInput` for a source that is lost."""
         for split in plan.splits:
-            if split.source not in self.context.job.sources:
-                raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
+            if split.source not in self.repo.job.sources:
+                raise unknown(f"source of version {plan.number}", split.source, self.repo.job.sources)
         if self.files != "recorded":
             return []
         splits = [split for split in plan.splits if split.requeued is None]
         wrong = [(split, self._present(split, source, read)) for split in splits]
         return list(dict.fromkeys(_named(split, now) for split, now in wrong if isinstance(now, str)))
 
-    def splits(self, plan: Plan, source: Context, read: Commit | None) -> list[Split]:
+    def splits(self, plan: Plan, source: Opened, read: Commit | None) -> list[Split]:
         """Return the splits of a plan with the present ETags. `InvalidInput` as in `check`."""
         self.check(plan, source, read)
         found: list[Split] = []
@@ -77,14 +77,14 @@ class Inputs:
             if isinstance(now, SourceFile):
                 found.append(dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms))
             elif at in self.there and at not in seen:
-                options = dict(self.context.storage_options.get("source") or {})
-                settings = self.context.settings
-                source_now = self.context.job.sources[split.source]
+                options = dict(self.repo.storage_options.get("source") or {})
+                settings = self.repo.settings
+                source_now = self.repo.job.sources[split.source]
                 found += asked.splits(source_now, [self.there[at]], options, settings.split_bytes)
             seen.add(at)
         return found
 
-    def changed(self, recorded: Plan, ours: Plan, source: Context, read: Commit | None) -> list[RecordedFile]:
+    def changed(self, recorded: Plan, ours: Plan, source: Opened, read: Commit | None) -> list[RecordedFile]:
         """Return the files that a plan reads with other bytes than the recorded one did."""
         before = {(split.source, split.path): split for split in recorded.splits}
         found: dict[tuple[str, str], RecordedFile] = {}
@@ -92,21 +92,21 @@ class Inputs:
             was = before.get((split.source, split.path))
             if was is None or split.requeued is not None or was.etag == split.etag:
                 continue
-            now = SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms)
+            now = SourceFile.planned(split)
             if not self._is_same(was, now, source, read):
                 found[split.source, split.path] = RecordedFile(split.source, split.path, recorded.number)
         return list(found.values())
 
-    def _present(self, split: Split, source: Context, read: Commit | None) -> SourceFile | str:
+    def _present(self, split: Split, source: Opened, read: Commit | None) -> SourceFile | str:
         """Return the file of a split, if it has the bytes that the plan read, or else what became of it."""
-        if asked.is_positioned(self.context.job.sources[split.source]):
-            return asked.as_planned(split)  # `read` finds out if it is there no more
+        if asked.is_positioned(self.repo.job.sources[split.source]):
+            return SourceFile.planned(split)  # `read` finds out if it is there no more
         now = self.there.get((split.source, split.path))
         if now is None:
             return "is gone"
         return now if self._is_same(split, now, source, read) else "changed"
 
-    def _is_same(self, split: Split, now: SourceFile, source: Context, read: Commit | None) -> bool:
+    def _is_same(self, split: Split, now: SourceFile, source: Opened, read: Commit | None) -> bool:
         """Whether a file has the bytes that the plan of a split read. A file with another ETag is read once."""
         if split.etag == now.etag:
             return True
@@ -119,7 +119,7 @@ class Inputs:
     def there(self) -> dict[tuple[str, str], SourceFile]:
         """The files that all sources have, as they were listed last."""
         if self._there is None:
-            self._there = listed_files(self.context)
+            self._there = listed_files(self.repo)
         return self._there
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..errors import InvalidInput
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Counts, Plan, VersionOf
-from ..protocol.retained import At, refuse_if_gone
+from ..protocol.retained import refuse_if_gone
 from ..repo.steps import Steps
 from .inputs import Inputs, refuse
 
@@ -29,7 +29,7 @@ def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
 
 def _replaying(steps: Steps, step: VersionOf) -> str:
     """Return the beginning of an error."""
-    return f"replay version {step.version} of {steps.context.initialised().named(step.branch)}"
+    return f"replay version {step.version} of {steps.repo.initialised().named(step.branch)}"
 
 
 class Outlook:
@@ -47,7 +47,7 @@ class Outlook:
         """
         if left == self._seen:
             return
-        refs = steps.context.initialised()
+        refs = steps.repo.initialised()
         self.inputs.look()
         found: dict[VersionOf, Counts] = {}
         wrong: dict[str, dict[int, list[str]]] = {}
@@ -65,9 +65,9 @@ class Outlook:
                     hint="replay all operators",
                 )
             if self._needs_state:
-                refuse_if_gone(refs, At(step.branch, step.version), "replay with operators", whole=True)
+                refuse_if_gone(refs, VersionOf(step.branch, step.version), "replay with operators", whole=True)
             for split in commit.requeued:
-                if split.requeued is not None and steps.context.store.stat(split.requeued.name) is None:
+                if split.requeued is not None and steps.repo.store.stat(split.requeued.name) is None:
                     raise InvalidInput(
                         f"{_replaying(steps, step)}: the rows that it requeued are no longer kept",
                         hint=f"replay from version {step.version + 1} on",
@@ -75,7 +75,7 @@ class Outlook:
             if rules_of(commit).carries_out:
                 plan = plan_of(steps, step, commit)
                 of_branch = wrong.setdefault(plan.branch, {})
-                of_branch[step.version] = self.inputs.wrong(plan, steps.context, steps.knowing(step, commit))
+                of_branch[step.version] = self.inputs.wrong(plan, steps.repo, steps.knowing(step, commit))
             found[step] = commit.counts
         for branch, versions in wrong.items():
             refuse(versions, refs.named(branch))

@@ -8,37 +8,45 @@ so, because its output may differ. CRASH: nothing counts before the one commit o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
+from .. import names
 from ..errors import InvalidInput
 from ..names import LEDGER, operator_of
 from ..pipeline.part import Part
 from ..protocol.kinds import Changes
 from ..protocol.named import named
 from ..protocol.progress import iso
-from ..protocol.records import Commit
+from ..protocol.records import Commit, QuarantineFile, digest
 from ..publishing.owners import NOT_SHARED, described
+from ..quarantine.rejects import quarantined
+from ..quarantine.rows import FAILED, REJECT_SCHEMA
 from ..repo.code import DEFINITIONS
 from ..repo.discard import discard_names
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import committed_state
+from ..schema import int64_array, string_array
+from ..sinks import forms
 from ..state.columns import MapColumns
 from ..state.compare import Side, compared
-from .partial_quarantine import quarantine_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Partial:
-    """A part of the job of `context`, which is the branch that replays."""
+    """A part of the job of `repo`, which is the branch that replays."""
 
-    context: Context
+    repo: Opened
     part: Part
 
     @cached_property
-    def computing(self) -> Context:
+    def computing(self) -> Opened:
         """The branch with only the operators that run."""
-        return dataclasses.replace(self.context, job=self.part.job)
+        return dataclasses.replace(self.repo, job=self.part.job)
 
     def merged(self, head: Commit | None, recorded: Commit, ours: Commit) -> Commit:
         """Return the commit of a version: of `ours` what was computed, of `recorded` the rest.
@@ -50,7 +58,7 @@ class Partial:
         self._check_upstream(recorded, ours)
         made = dataclasses.replace(ours, **self._merged(head, recorded, ours))
         kept = {one.name for one in named(made)}
-        discard_names(self.context.store, [one.name for one in named(ours) if one.name not in kept], ours.attempt)
+        discard_names(self.repo.store, [one.name for one in named(ours) if one.name not in kept], ours.attempt)
         return made
 
     def _merged(self, head: Commit | None, recorded: Commit, ours: Commit) -> Changes:
@@ -68,7 +76,7 @@ class Partial:
             "state": self._both(recorded.state, ours.state),
             "rows": self._both(recorded.rows, ours.rows) | {LEDGER: ours.rows[LEDGER]},
             "outputs": self._sinks(recorded.outputs, ours.outputs),
-            "quarantine": quarantine_of(self.context, recorded, ours, chosen),
+            "quarantine": quarantine_of(self.repo, recorded, ours, chosen),
             "counts": recorded.counts,
             "operators": self._both(recorded.operators, ours.operators),
             "schemas": schemas,
@@ -95,13 +103,13 @@ class Partial:
         sides = []
         for commit in (recorded, ours):
             maps = commit.schemas.get(name, {}).get("maps", {})
-            state = self.context.committed(commit).get(name, {})
+            state = committed_state(self.repo, commit).get(name, {})
             sides.append({one: Side(MapColumns.described(one, columns), state.get(one, []))
                           for one, columns in maps.items()})  # fmt: skip
         before, after = sides
         if {one: side.columns for one, side in before.items()} != {one: side.columns for one, side in after.items()}:
             return False
-        store, cache = self.context.store, self.context.cache
+        store, cache = self.repo.store, self.repo.cache
         return not any(
             part.keys.num_rows for one, side in before.items() for part in compared(store, cache, side, after[one])
         )
@@ -131,15 +139,15 @@ class Partial:
 
     def _others(self) -> list[tuple[str, ...]]:
         """Return the watermarks of each operator that is not computed."""
-        operators = self.context.job.operators.items()
+        operators = self.repo.job.operators.items()
         return [placed.watermarks for name, placed in operators if name not in self.part.chosen]
 
     def _described(self, head: Commit | None, recorded: Commit, ours: Commit) -> dict[str, Any]:
         """Return the descriptions of all sinks. Those of others have their places of this branch, and old schemas."""
         found = self._sinks(recorded.sinks, ours.sinks)
-        for name, output in self.context.job.outputs.items():
+        for name, output in self.repo.job.outputs.items():
             if name in found and name not in self.part.sinks:
-                found[name] = described(self.context, head, output, NOT_SHARED) | {"schema": found[name]["schema"]}
+                found[name] = described(self.repo, head, output, NOT_SHARED) | {"schema": found[name]["schema"]}
         return found
 
     def _code(self, recorded: Commit, ours: Commit) -> dict[str, Any]:
@@ -164,3 +172,100 @@ class Partial:
         is_ours = {f"event/{name}" for name in self.part.chosen}
         others = {name: one for name, one in of(recorded).items() if name not in is_ours}
         return others | {name: one for name, one in of(ours).items() if name in is_ours}
+
+
+_PLACE = ("source", "file", "line", "row", "kind", "watermark")
+REPLAY = "replay"
+"""The end of the names of these files."""
+
+
+def quarantine_of(repo: Opened, recorded: Commit, ours: Commit, chosen: Collection[str]) -> list[QuarantineFile]:
+    """Return the quarantine files of a version: of `ours` the rows that `chosen` did not take, of `recorded` the rest.
+
+    Files are written only if that differs from what is recorded.
+    """
+    if not recorded.quarantine and not ours.quarantine:
+        return []
+    before, after = (_rows(repo, one.quarantine) for one in (recorded, ours))
+    kept, fresh = _merged(before.select(REJECT_SCHEMA.names).to_pylist(),
+                          after.select(REJECT_SCHEMA.names).to_pylist(), chosen)  # fmt: skip
+    if not fresh and kept == dict(enumerate(before.column("operator").to_pylist())):
+        return recorded.quarantine
+    tables = [_taken(before, kept), _taken(after, fresh)]
+    table = (
+        pa.concat_tables([one for one in tables if one.num_rows], promote_options="default") if kept or fresh else None
+    )
+    if table is None:
+        return []
+    data = b"".join(staged.data for staged in forms.staged(table))
+    name = names.quarantine(repo.branch, names.again_stem(ours.version, ours.attempt, 0, REPLAY))
+    repo.store.put(name, data)
+    return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
+
+
+def _merged(
+    before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], chosen: Collection[str]
+) -> tuple[dict[int, str | None], dict[int, str]]:
+    """Return the rows of `before` that stay and those of `after` that come, by place, each with its operators.
+
+    A row that several operators did not take is in quarantine once, unless their functions failed on it.
+    """
+    computed: dict[tuple[Any, ...], set[str]] = {}
+    failed: Counter[tuple[Any, ...]] = Counter()
+    for row in after:
+        ours = _chosen(_operators(row), chosen)
+        if row["kind"] == FAILED and ours:
+            failed[_whole(row)] += 1
+        elif ours:
+            computed.setdefault(_place(row), set()).update(ours)
+    kept: dict[int, str | None] = {}
+    for place, row in enumerate(before):
+        operators = _operators(row)
+        if row["kind"] == FAILED and _chosen(operators, chosen):
+            if failed[_whole(row)]:
+                failed[_whole(row)] -= 1
+                kept[place] = row["operator"]
+            continue
+        now = (operators - _chosen(operators, chosen)) | computed.pop(_place(row), set())
+        if now or not operators:
+            kept[place] = row["operator"] if now == operators else ",".join(sorted(now))
+    fresh: dict[int, str] = {}
+    for place, row in enumerate(after):
+        ours = _chosen(_operators(row), chosen)
+        if row["kind"] == FAILED and ours and failed[_whole(row)]:
+            failed[_whole(row)] -= 1
+            fresh[place] = row["operator"]
+        elif row["kind"] != FAILED and ours and (left := computed.pop(_place(row), None)):
+            fresh[place] = ",".join(sorted(left))
+    return kept, fresh
+
+
+def _operators(row: dict[str, Any]) -> set[str]:
+    """Return the labels of the operators that did not take a row, or of their inputs."""
+    return set() if row["operator"] is None else set(row["operator"].split(","))
+
+
+def _chosen(labels: Collection[str], chosen: Collection[str]) -> set[str]:
+    """Return those labels whose operators are computed."""
+    return {label for label in labels if names.operator_of(label) in chosen}
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what tells rows apart: the place in a file, or for rows without one the text."""
+    has_place = row["line"] is not None or row["row"] is not None
+    return (*(row[name] for name in _PLACE), None if has_place else row["text"])
+
+
+def _whole(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in REJECT_SCHEMA.names)
+
+
+def _rows(repo: Opened, files: Sequence[QuarantineFile]) -> pa.Table:
+    tables = [quarantined(repo.store, file) for file in files]
+    return pa.concat_tables([pa.Table.from_batches([], REJECT_SCHEMA), *tables], promote_options="default")
+
+
+def _taken(rows: pa.Table, chosen: dict[int, Any]) -> pa.Table:
+    """Return the rows at the places of `chosen`, with its operators."""
+    taken = rows.take(int64_array(list(chosen)))
+    return taken.set_column(taken.column_names.index("operator"), "operator", string_array(list(chosen.values())))

@@ -26,17 +26,17 @@ from ..publishing.owners import NOT_SHARED, Accepted, check_outputs, described
 from ..publishing.publish import repair
 from ..publishing.rest import Writing
 from ..publishing.sink_change import SinkChange, published_instead, sink_change
-from ..repo.at import branch_name
 from ..repo.code import other_code, promoted_code
 from ..repo.discard import discard_names
 from ..repo.identity import check_root
 from ..repo.open import on_branch
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import check_operators, committed_state
 from ..repo.promoted import record_operators
 from ..repo.steps import Steps, last_repeated
-from ..repo.versions import Needed, hold
-from ..run.choice import Choice
+from ..repo.versions import Needed, branch_name, hold
 from ..run.drain import Limits, OnProgress
+from ..run.engine import Choice
 from ..store.probe import probe
 from ..verifying.objects import check_stored
 from .covered import check_covered, files_left_out, own_versions
@@ -85,25 +85,25 @@ class _Found:
 
 
 def promote(
-    context: Context, name: str, reason: str = "", outputs: str = "correct", accepted: Accepted | None = None
+    repo: Opened, name: str, reason: str = "", outputs: str = "correct", accepted: Accepted | None = None
 ) -> Commit:
     """Take over the state of a branch by a commit, and return it. `InvalidInput` if the branch has not all input."""
-    context = context.remembering()
-    check_root(context)
-    probe(context.store)
-    repair(context, context.head())
-    branch = _on_branch(context, name)
-    found = _checked(context, branch, name, outputs, accepted or Accepted())
+    repo = repo.remembering()
+    check_root(repo)
+    probe(repo.store)
+    repair(repo, repo.head())
+    branch = _on_branch(repo, name)
+    found = _checked(repo, branch, name, outputs, accepted or Accepted())
     while found.promotion.empty:
-        _leave_empty(context, found, name)
-        found = _checked(context, branch, name, outputs, accepted or Accepted())
-    repair(context, found.head)  # another process may have committed since; what stays is read from published files
-    number = context.origin(found.head).number
+        _leave_empty(repo, found, name)
+        found = _checked(repo, branch, name, outputs, accepted or Accepted())
+    repair(repo, found.head)  # another process may have committed since; what stays is read from published files
+    number = repo.origin(found.head).number
     versions = [one.version for those in found.added.values() for one in those]
-    hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=context.branch)
-    check_stored(context.store, _taken(branch, found), f"promote `{name}`")
-    origin = context.origin(found.head)
-    theirs, outputs_of = found.theirs, context.job.outputs
+    hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=repo.branch)
+    check_stored(repo.store, _taken(branch, found), f"promote `{name}`")
+    origin = repo.origin(found.head)
+    theirs, outputs_of = found.theirs, repo.job.outputs
     changes = taken_over(theirs)
     changes |= {
         "reason": reason,
@@ -112,12 +112,12 @@ def promote(
         "batch_time_ms": max(one.batch_time_ms for one in (found.head, theirs) if one is not None),
         "promoted": theirs.as_parent,
         "promotions": [*([] if found.head is None else found.head.promotions), number],
-        "sinks": {one: described(context, found.head, output, NOT_SHARED) for one, output in outputs_of.items()},
+        "sinks": {one: described(repo, found.head, output, NOT_SHARED) for one, output in outputs_of.items()},
     }
     attempt = uuid.uuid4().hex[:12]
     to = Writing(number, attempt)
     if found.change is not None:
-        instead = published_instead(context, found.head, found.change, to)
+        instead = published_instead(repo, found.head, found.change, to)
         for sink, added in found.added.items():
             instead["adds"].setdefault(sink, []).extend(added)
         changes |= {
@@ -127,24 +127,24 @@ def promote(
             **instead,
         }
     try:
-        made = correct(context, origin, "promote", changes)
+        made = correct(repo, origin, "promote", changes)
     except Fenced:
-        discard_names(context.store, to.stored, attempt)
+        discard_names(repo.store, to.stored, attempt)
         raise
-    record_operators(context, made)
+    record_operators(repo, made)
     return made
 
 
-def _taken(branch: Context, found: _Found) -> Iterator[Object]:
+def _taken(branch: Opened, found: _Found) -> Iterator[Object]:
     """Yield the objects without which no run could go on after the promotion: segments of state, and output files."""
-    for maps in branch.committed(found.theirs).values():
+    for maps in committed_state(branch, found.theirs).values():
         for segments in maps.values():
             yield from (Object(one.name, one.checksum, one.size) for one in segments)
     for added in found.added.values():
         yield from (Object(one.name, one.checksum, one.size) for output in added for one in output.files)
 
 
-def _leave_empty(context: Context, found: _Found, name: str) -> None:
+def _leave_empty(repo: Opened, found: _Found, name: str) -> None:
     """Commit versions that change nothing, because rows of the branch have their numbers.
 
     INVARIANT: no version after a promotion has the number of rows that it published, so `_batch_id` tells them apart.
@@ -152,109 +152,107 @@ def _leave_empty(context: Context, found: _Found, name: str) -> None:
     head = found.head
     for _ in found.promotion.empty:
         reason = f"rows of branch `{name}` have this number"
-        head = correct(context, context.origin(head), "void", {"reason": reason})
+        head = correct(repo, repo.origin(head), "void", {"reason": reason})
 
 
-def promoted_already(context: Context, name: str) -> Commit | None:
+def promoted_already(repo: Opened, name: str) -> Commit | None:
     """Return the commit that took over a branch as it is now, or None if no effective commit did.
 
     If there is no such branch, the last one of this name that was dropped counts.
     """
-    head, refs = context.head(), context.refresh()
+    head, refs = repo.head(), repo.refresh()
     known = refs.branches.get(name)
     dropped = [one for one in refs.dropped if one.rpartition("-")[0] == name]
     if head is None or not (known or dropped):
         return None
     branch = max(dropped, key=lambda one: int(one.rpartition("-")[2])) if known is None else known.id
-    theirs = None if known is None else on_branch(context, name).head()
+    theirs = None if known is None else on_branch(repo, name).head()
     for version in reversed(head.promotions):
-        made = context.log.commit(version).promoted if is_effective(head, version) else None
+        made = repo.log.commit(version).promoted if is_effective(head, version) else None
         if made is not None and made.branch == branch:
-            return None if theirs is not None and theirs.version > made.version else context.log.commit(version)
+            return None if theirs is not None and theirs.version > made.version else repo.log.commit(version)
     return None
 
 
-def when_level(context: Context, level: Callable[[], object], take_over: Callable[[], Made]) -> Made:
+def when_level(repo: Opened, level: Callable[[], object], take_over: Callable[[], Made]) -> Made:
     """Call `level`, which catches up, and then `take_over`. Repeat both if another run commits in between.
 
     So a promotion succeeds beside a pipeline that commits all the time. After a few rounds the error is raised.
     """
     for rounds_left in reversed(range(ROUNDS)):
-        before = context.head()
+        before = repo.head()
         level()
         try:
             return take_over()
         except (Fenced, InvalidInput):
-            if not rounds_left or context.head() == before:
+            if not rounds_left or repo.head() == before:
                 raise
     raise AssertionError("the last round returns or raises")
 
 
-def planned(context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
+def planned(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
     """Return what `promote` would do. Writes nothing."""
-    context = context.remembering()
-    return _checked(context, _on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+    repo = repo.remembering()
+    return _checked(repo, _on_branch(repo, name), name, outputs, accepted or Accepted()).promotion
 
 
-def planned_if_level(
-    context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None
-) -> Promotion:
+def planned_if_level(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
     """Return what `promote` would do if the branch had read all that this one has."""
-    context = context.remembering()
-    return _found(context, _on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+    repo = repo.remembering()
+    return _found(repo, _on_branch(repo, name), name, outputs, accepted or Accepted()).promotion
 
 
-def _on_branch(context: Context, name: str) -> Context:
-    return on_branch(context, name).remembering()
+def _on_branch(repo: Opened, name: str) -> Opened:
+    return on_branch(repo, name).remembering()
 
 
-def _checked(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:
+def _checked(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Accepted) -> _Found:
     """Return what a promotion needs. `InvalidInput` if it does not fit, or the branch has not read all input."""
-    found = _found(context, branch, name, outputs, accepted)
-    check_covered(context, branch, name, found.head, found.theirs, found.start)
+    found = _found(repo, branch, name, outputs, accepted)
+    check_covered(repo, branch, name, found.head, found.theirs, found.start)
     return found
 
 
-def _found(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:
+def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Accepted) -> _Found:
     """Check everything but whether the branch has read all input, and return what a promotion needs."""
     if outputs not in OUTPUTS:
         raise InvalidInput(f"promote: outputs={outputs!r}, expected one of {', '.join(OUTPUTS)}")
-    if name == MAIN or branch.branch == context.branch:
+    if name == MAIN or branch.branch == repo.branch:
         raise InvalidInput(f"promote `{name}`: it is this branch itself", hint="name another branch")
     known = branch.initialised().branches[name]
-    head, theirs = context.head(), branch.head()
-    if known.fork is None or (known.fork.version >= 0 and known.fork.branch != context.branch):
-        of = "" if known.fork is None else branch_name(context, known.fork.branch)
-        this = branch_name(context, context.branch)
+    head, theirs = repo.head(), branch.head()
+    if known.fork is None or (known.fork.version >= 0 and known.fork.branch != repo.branch):
+        of = "" if known.fork is None else branch_name(repo, known.fork.branch)
+        this = branch_name(repo, repo.branch)
         raise InvalidInput(
             f"promote `{name}`: it starts from branch `{of}`, not from `{this}`",
             hint=f"promote it into `{of}`, and then that branch",
         )
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
-    branch.check_operators(theirs)
-    _check_code(context, name, head, theirs)
+    check_operators(branch, theirs)
+    _check_code(repo, name, head, theirs)
     ends = _ends(name, head, theirs, accepted)
     other = other_code(branch, theirs).names
     start = _start(theirs, known.fork.version)
     if head is not None:
-        _check_history(context, name, head, theirs, start, last_repeated(branch, theirs))
-    check_outputs(context, head, accepted)
-    fork = None if start < 0 else context.log.commit(start)
+        _check_history(repo, name, head, theirs, start, last_repeated(branch, theirs))
+    check_outputs(repo, head, accepted)
+    fork = None if start < 0 else repo.log.commit(start)
     own = list(own_versions(branch, theirs))
     missing = files_left_out(own)
     if outputs == "keep":
         promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing, ends=ends, other_code=other)
         return _Found(head, theirs, own, start, fork, None, {}, promotion)
-    added = _added(context, name, own)
-    change = sink_change(context, head, fork, "promote")
+    added = _added(repo, name, own)
+    change = sink_change(repo, head, fork, "promote")
     promotion = Promotion(
         branch=name,
         version=theirs.version,
         replaced=list(effective(head, start + 1)),
         withdraws=change.withdraws,
         adds={sink: [one.version for one in those] for sink, those in added.items()},
-        empty=list(range(context.origin(head).number, theirs.version)) if added else [],
+        empty=list(range(repo.origin(head).number, theirs.version)) if added else [],
         left_out=missing,
         ends=ends,
         other_code=other,
@@ -262,14 +260,14 @@ def _found(context: Context, branch: Context, name: str, outputs: str, accepted:
     return _Found(head, theirs, own, start, fork, change, added, promotion)
 
 
-def _added(context: Context, name: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
+def _added(repo: Opened, name: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
     """Return by sink what the versions of the branch made. `InvalidInput` if it is for another kind of sink."""
     added: dict[str, list[AddedOutput]] = {}
     for commit in own:
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
-            if sink in context.job.outputs:
-                _check_kind(context, name, commit, sink)
-            if sink in context.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
+            if sink in repo.job.outputs:
+                _check_kind(repo, name, commit, sink)
+            if sink in repo.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(commit.branch, commit.version, files))
     return added
 
@@ -279,10 +277,10 @@ def _start(theirs: Commit, fork: int) -> int:
     return max((version for version in effective(theirs) if version <= fork), default=-1)
 
 
-def _check_code(context: Context, name: str, head: Commit | None, theirs: Commit) -> None:
+def _check_code(repo: Opened, name: str, head: Commit | None, theirs: Commit) -> None:
     """Raise `InvalidInput` if this code lacks an operator or a sink that began on the branch: it is other code."""
-    operators = set(theirs.schemas) - {*context.job.operators, *(head.schemas if head else ())}
-    sinks = set(theirs.sinks) - {*context.job.outputs, *(head.sinks if head else ()), *operators}
+    operators = set(theirs.schemas) - {*repo.job.operators, *(head.schemas if head else ())}
+    sinks = set(theirs.sinks) - {*repo.job.outputs, *(head.sinks if head else ()), *operators}
     found = [f"operator `{one}`" for one in sorted(operators)] + [f"sink `{one}`" for one in sorted(sinks)]
     if found:
         raise InvalidInput(
@@ -315,10 +313,10 @@ def _ends(name: str, head: Commit | None, theirs: Commit, accepted: Accepted) ->
 
 
 def _check_history(
-    context: Context, name: str, head: Commit, theirs: Commit, fork: int, repeated: VersionOf | None
+    repo: Opened, name: str, head: Commit, theirs: Commit, fork: int, repeated: VersionOf | None
 ) -> None:
     """Raise `InvalidInput` if what a branch starts from or has repeated no longer counts, or it missed a promotion."""
-    steps, forgot = Steps(context, head), last_forget(head)
+    steps, forgot = Steps(repo, head), last_forget(head)
     after = None if repeated is None else steps.after(repeated)
     missed = [
         one
@@ -330,13 +328,13 @@ def _check_history(
     elif fork >= 0 and not is_effective(head, fork):
         why = f"version {fork}, from which it starts, was rewound"
     elif missed:
-        made = context.log.commit(missed[-1]).promoted
+        made = repo.log.commit(missed[-1]).promoted
         if made == theirs.as_parent:
             raise InvalidInput(
                 f"promote `{name}`: version {missed[-1]} has taken over all of it",
                 hint="there is nothing left to promote",
             )
-        of = "" if made is None else f" version {made.version} of branch `{branch_name(context, made.branch)}`"
+        of = "" if made is None else f" version {made.version} of branch `{branch_name(repo, made.branch)}`"
         why = f"version {missed[-1]} has taken over{of} since it started"
     elif repeated is not None and after is None:
         why = f"version {repeated.version}, which it repeats, was rewound"
@@ -345,9 +343,9 @@ def _check_history(
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
 
 
-def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
+def _check_kind(repo: Opened, name: str, commit: Commit, sink: str) -> None:
     """Raise `InvalidInput` if a branch has made files for another kind of sink than this code declares."""
-    output, made = context.job.outputs[sink], commit.sinks[sink]["kind"]
+    output, made = repo.job.outputs[sink], commit.sinks[sink]["kind"]
     declared = None if output.sink is None else output.sink.kind
     if commit.outputs.get(sink) and made != declared:
         raise InvalidInput(
@@ -358,7 +356,7 @@ def _check_kind(context: Context, name: str, commit: Commit, sink: str) -> None:
 
 
 def catch_up(
-    context: Context,
+    repo: Opened,
     name: str,
     choice: Choice,
     limits: Limits,
@@ -370,12 +368,12 @@ def catch_up(
 
     `outputs` and `accepted` are those of the promotion that follows.
     """
-    branch = on_branch(context, name)
+    branch = on_branch(repo, name)
     theirs = branch.head()
     if theirs is not None and theirs.branch == branch.branch and theirs.replays is None:
         with contextlib.suppress(InvalidInput):  # then the replay says why it cannot catch up
-            planned(context, name, outputs, accepted)
+            planned(repo, name, outputs, accepted)
             return ReplayReport(name, [], [], 0)
     fork = branch.initialised().branches[name].fork
     asked = ReplayRequest(0 if fork is None else fork.version + 1, name, follow=True)
-    return replay(context, asked, choice, limits, on_progress)
+    return replay(repo, asked, choice, limits, on_progress)

@@ -7,28 +7,80 @@ of the branch, so another call continues a replay that died.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..counts import versions_of
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.part import Part, part_of
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
+from ..protocol.records import VersionOf
 from ..protocol.refs import MAIN
-from ..repo.code import OtherCode, other_code
+from ..repo.code import DEFINITIONS, OtherCode, other_code
 from ..repo.open import on_branch
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import check_operators
 from ..repo.steps import Steps, leaves_nothing
 from ..repo.versions import VersionSpec, resolve
-from ..run.choice import Choice
 from ..run.drain import Limits, OnProgress
+from ..run.engine import Choice
 from .branch import branch
 from .inputs import Files, Inputs, RecordedFile
-from .left_alone import LeftAlone, left_alone, warn
 from .outlook import Outlook
 from .replaying import Replay
+
+LOG = logging.getLogger("tidemill")
+
+
+@dataclass(frozen=True)
+class LeftAlone:
+    """An operator or sink that a replay takes as recorded, and in which versions other code made it.
+
+    `feeds`: operators that are replayed read its output, and now get that of this code.
+    """
+
+    kind: str
+    name: str
+    versions: list[int]
+    feeds: bool
+
+    @property
+    def message(self) -> str:
+        """What the user should know."""
+        what = f"{self.kind} `{self.name}` has other code than in {versions_of(self.versions)} but is not replayed"
+        if self.kind == "sink":
+            return f"{what}. Replay all operators if its rows would differ"
+        read = "; replayed operators read what this code makes of it" if self.feeds else ""
+        return f"{what}{read}. Add it to `--operators` if its results would differ"
+
+
+def left_alone(repo: Opened, part: Part, steps: Steps, todo: Sequence[VersionOf]) -> list[LeftAlone]:
+    """Return what the part does not compute, and this code makes in another way than the versions that are repeated."""
+    ours = repo.definitions
+    computed = {"operators": part.chosen, "sinks": part.sinks}
+    found: dict[tuple[str, str], list[int]] = {}
+    for step in todo:
+        recorded = steps.commit(step).code.get(DEFINITIONS, {})
+        for kind, names in ours.items():
+            for name in names.keys() - computed[kind]:
+                if recorded.get(kind, {}).get(name, names[name]) != names[name]:
+                    found.setdefault((kind, name), []).append(step.version)
+    return [
+        LeftAlone(kind.removesuffix("s"), name, versions, kind == "operators" and name in part.job.operators)
+        for (kind, name), versions in sorted(found.items())
+        if kind == "operators" or ("operators", name) not in found
+    ]
+
+
+def warn(found: Sequence[LeftAlone]) -> None:
+    """Log what is left alone."""
+    for one in found:
+        LOG.warning("%s", one.message)
+
 
 FILES = ("recorded", "current")
 
@@ -69,19 +121,19 @@ class ReplayRequest:
 
 
 def replay(
-    context: Context, asked: ReplayRequest, choice: Choice, limits: Limits, on_progress: OnProgress | None = None
+    repo: Opened, asked: ReplayRequest, choice: Choice, limits: Limits, on_progress: OnProgress | None = None
 ) -> ReplayReport:
     """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
-    context = context.remembering()
-    steps = Steps(context, context.head())
+    repo = repo.remembering()
+    steps = Steps(repo, repo.head())
     first, end = _range(steps, asked)
     name, files = asked.into, _files(asked.files)
-    ours = _on_branch(context, name) if name in context.refresh().branches else None
+    ours = _on_branch(repo, name) if name in repo.refresh().branches else None
     if ours is not None:
-        _check_fork(context, ours, name, first)
-    part = _part(context, ours, asked)
-    context, ours = _letting(context, part), None if ours is None else _letting(ours, part)
-    outlook = Outlook(Inputs(context, files), part is not None)
+        _check_fork(repo, ours, name, first)
+    part = _part(repo, ours, asked)
+    repo, ours = _letting(repo, part), None if ours is None else _letting(ours, part)
+    outlook = Outlook(Inputs(repo, files), part is not None)
     if ours is None or _has_none(ours):
         after = steps.after_version(first - 1)
         if after is None:
@@ -91,15 +143,15 @@ def replay(
             )
         outlook.look(steps, steps.all[after:end])
     if ours is None:
-        _check_code(context, name, first, part)
-        branch(context, name, at=first - 1, reason=f"replay from version {first}")
-        ours = _letting(_on_branch(context, name), part)
-        _check_fork(context, ours, name, first)
+        _check_code(repo, name, first, part)
+        branch(repo, name, at=first - 1, reason=f"replay from version {first}")
+        ours = _letting(_on_branch(repo, name), part)
+        _check_fork(repo, ours, name, first)
     work = Replay(ours, steps, outlook, choice, limits, on_progress, part)
     todo = work.left(ours.head(), steps, end)
     if todo:
         _check_same_code(ours, name, part)
-    alone = [] if part is None else left_alone(context, part, steps, todo)
+    alone = [] if part is None else left_alone(repo, part, steps, todo)
     warn(alone)
     work.replay(end)
     while asked.follow and work.left(ours.head(), work.steps(), end) and work.replayed:
@@ -111,7 +163,7 @@ def replay(
     left = [step for step in work.left(ours.head(), steps, end) if not leaves_nothing(steps.commit(step))]
     of_branches: dict[str, list[int]] = {}
     for step in work.replayed:
-        of_branches.setdefault(context.initialised().name_of(step.branch), []).append(step.version)
+        of_branches.setdefault(repo.initialised().name_of(step.branch), []).append(step.version)
     operators = None if part is None else sorted(part.chosen)
     return ReplayReport(
         branch=name,
@@ -127,17 +179,17 @@ def replay(
     )
 
 
-def _on_branch(context: Context, name: str) -> Context:
-    return on_branch(context, name).remembering()
+def _on_branch(repo: Opened, name: str) -> Opened:
+    return on_branch(repo, name).remembering()
 
 
 def _range(steps: Steps, asked: ReplayRequest) -> tuple[int, int | None]:
     """Return the first version to carry out, and the place in the steps at which to end; None: at the newest."""
     if check_name(asked.into, "branch") == MAIN:
         raise InvalidInput("replay into `main`: `main` cannot be a target", hint="replay into a branch, and promote it")
-    context, newest = steps.context, -1 if steps.head is None else steps.head.version
-    first = resolve(context, asked.from_version)
-    last = newest if asked.to_version is None else resolve(context, asked.to_version)
+    repo, newest = steps.repo, -1 if steps.head is None else steps.head.version
+    first = resolve(repo, asked.from_version)
+    last = newest if asked.to_version is None else resolve(repo, asked.to_version)
     if not 0 <= first <= newest:
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
         raise InvalidInput(f"replay from version {first}: {there}")
@@ -157,18 +209,18 @@ def _range(steps: Steps, asked: ReplayRequest) -> tuple[int, int | None]:
     return first, end
 
 
-def _has_none(branch: Context) -> bool:
+def _has_none(branch: Opened) -> bool:
     """Whether a branch has no version of its own."""
     head = branch.head()
     return head is None or head.branch != branch.branch
 
 
-def _part(context: Context, ours: Context | None, asked: ReplayRequest) -> Part | None:
+def _part(repo: Opened, ours: Opened | None, asked: ReplayRequest) -> Part | None:
     """Return the part of the pipeline that a replay computes; None: all of it. A branch goes on as it began.
 
     `InvalidInput` for operators that do not fit, or are not those with which the branch began.
     """
-    head, theirs = context.head(), None if ours is None else ours.head()
+    head, theirs = repo.head(), None if ours is None else ours.head()
     recorded = {} if head is None else head.schemas
     began = None if ours is None or theirs is None or _has_none(ours) else theirs.computed
     if asked.files != "recorded" and (began or asked.operators is not None):
@@ -178,12 +230,12 @@ def _part(context: Context, ours: Context | None, asked: ReplayRequest) -> Part 
             hint="replay all operators",
         )
     if asked.operators is None:
-        return part_of(context.job, began, recorded) if began else None
+        return part_of(repo.job, began, recorded) if began else None
     if isinstance(asked.operators, str):
         raise InvalidInput(
             f"replay: operators={asked.operators!r}, expected a list of names", hint=f"operators=[{asked.operators!r}]"
         )
-    part = part_of(context.job, asked.operators, recorded)
+    part = part_of(repo.job, asked.operators, recorded)
     if began is not None and set(began) != part.chosen:
         computed = ", ".join(f"`{one}`" for one in began) or "all of them"
         raise InvalidInput(
@@ -194,12 +246,12 @@ def _part(context: Context, ours: Context | None, asked: ReplayRequest) -> Part 
     return part
 
 
-def _letting(context: Context, part: Part | None) -> Context:
-    """Return the context in which the operators that the caller named may begin."""
-    return context if part is None else dataclasses.replace(context, begins=part.chosen)
+def _letting(repo: Opened, part: Part | None) -> Opened:
+    """Return the branch on which the operators that the caller named may begin."""
+    return repo if part is None else dataclasses.replace(repo, begins=part.chosen)
 
 
-def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
+def _check_same_code(ours: Opened, name: str, part: Part | None) -> None:
     """Raise `InvalidInput` if other code made what a branch has: the result would be that of neither.
 
     Corrections are the same with any code. What came before the start of the branch does not matter, either.
@@ -234,21 +286,25 @@ def _check_same_code(ours: Context, name: str, part: Part | None) -> None:
         )
 
 
-def _check_code(context: Context, name: str, first: int, part: Part | None) -> None:
+def _check_code(repo: Opened, name: str, first: int, part: Part | None) -> None:
     """Raise `InvalidInput` if a branch that would start before the version could not run with this code."""
-    job = context.job if part is None else part.job
-    start = None if first == 0 else context.log.commit(first - 1)
-    dataclasses.replace(context, branch=name, job=job).check_operators(start)
+    job = repo.job if part is None else part.job
+    start = None if first == 0 else repo.log.commit(first - 1)
+    check_operators(dataclasses.replace(repo, branch=name, job=job), start)
 
 
-def _check_fork(context: Context, ours: Context, name: str, first: int) -> None:
+def _check_fork(repo: Opened, ours: Opened, name: str, first: int) -> None:
     """Raise `InvalidInput` if an existing branch does not start just before the version."""
     fork = ours.initialised().branches[name].fork
-    if fork is None or fork.version != first - 1 or (first and ours.at(first - 1) != context.at(first - 1)):
+    if (
+        fork is None
+        or fork.version != first - 1
+        or (first and ours.version_of(first - 1) != repo.version_of(first - 1))
+    ):
         start = -1 if fork is None else fork.version
         raise InvalidInput(
             f"replay from version {first} into branch `{name}`: the branch starts at version {start} of "
-            f"`{'' if fork is None else context.initialised().name_of(fork.branch)}`",
+            f"`{'' if fork is None else repo.initialised().name_of(fork.branch)}`",
             hint="replay into another branch, or drop this one first",
         )
 

@@ -20,11 +20,11 @@ from ..protocol.records import Commit, Kind, Plan, SkippedFile, Split, VersionOf
 from ..publishing.correct import correct
 from ..repo.discard import discard
 from ..repo.ledger import store_left_out, store_requeued, store_skipped
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.steps import Steps, leaves_nothing
 from ..repo.versions import Needed, hold
-from ..run.choice import Choice
 from ..run.drain import Drain, Limits, OnProgress
+from ..run.engine import Choice
 from ..run.execute import Way
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
@@ -34,11 +34,11 @@ from .partial import Partial
 
 
 class Replay(Drain):
-    """One call of `replay`: `context` is the branch, and `steps` are of the branch whose plans are carried out."""
+    """One call of `replay`: `repo` is the branch, and `steps` are of the branch whose plans are carried out."""
 
     def __init__(
         self,
-        context: Context,
+        repo: Opened,
         steps: Steps,
         outlook: Outlook,
         choice: Choice,
@@ -46,9 +46,9 @@ class Replay(Drain):
         on_progress: OnProgress | None,
         part: Part | None = None,
     ) -> None:
-        super().__init__(context, choice, limits, on_progress)
-        self.source = steps.context
-        self.partial = None if part is None else Partial(context, part)
+        super().__init__(repo, choice, limits, on_progress)
+        self.source = steps.repo
+        self.partial = None if part is None else Partial(repo, part)
         self.outlook, self.inputs = outlook, outlook.inputs
         self._steps = steps
         self.repeating: Steps | None = None
@@ -58,14 +58,14 @@ class Replay(Drain):
         self.changed: list[RecordedFile] = []
 
     @property
-    def computing(self) -> Context:
+    def computing(self) -> Opened:
         """The branch with the operators that run."""
-        return self.context if self.partial is None else self.partial.computing
+        return self.repo if self.partial is None else self.partial.computing
 
     @property
     def _name(self) -> str:
         """The branch, for a message."""
-        return self.context.initialised().named(self.context.branch)
+        return self.repo.initialised().named(self.repo.branch)
 
     def steps(self) -> Steps:
         """Return the steps of the source up to its newest version."""
@@ -79,13 +79,13 @@ class Replay(Drain):
 
         The branch must have no batches of its own, and what it has repeated must still count.
         """
-        fork = self.context.log.first - 1
-        if head is None or head.branch != self.context.branch:
-            after, at = steps.after_version(fork), VersionOf(self.source.at(fork).branch, fork)
+        fork = self.repo.log.first - 1
+        if head is None or head.branch != self.repo.branch:
+            after, at = steps.after_version(fork), self.source.version_of(fork)
         elif head.replays is None:
             raise InvalidInput(
                 f"replay into {self._name}: its version {head.version} repeats none of "
-                f"{self.context.initialised().named(self.source.branch)}",
+                f"{self.repo.initialised().named(self.source.branch)}",
                 hint="replay into a new branch",
             )
         else:
@@ -93,7 +93,7 @@ class Replay(Drain):
         if after is None:
             raise InvalidInput(
                 f"replay into {self._name}: it follows version {at.version} of "
-                f"{self.context.initialised().named(at.branch)}, which was rewound, or a promotion replaced it",
+                f"{self.repo.initialised().named(at.branch)}, which was rewound, or a promotion replaced it",
                 hint="replay into a new branch, from an earlier version",
             )
         return steps.all[after:end]
@@ -140,15 +140,15 @@ class Replay(Drain):
     def _hold(self, head: Commit | None, steps: Steps, left: Sequence[VersionOf]) -> None:
         """Keep the versions of which objects will be taken, until the branch has commits that name them."""
         todo = [step for step in left if not leaves_nothing(steps.commit(step))]
-        last = self.context.origin(head).number + len(todo) - 1
+        last = self.repo.origin(head).number + len(todo) - 1
         if self.partial is None:
             todo = [step for step in todo if steps.commit(step).requeued]
         for branch in dict.fromkeys(step.branch for step in todo):
             versions = [step.version for step in todo if step.branch == branch]
             needed = Needed(max(versions), [min(versions)])
             theirs = dataclasses.replace(self.source, branch=branch)
-            hold(theirs, needed, last, "replay", "replay", by=self.context.branch)
-        self.context.refresh()
+            hold(theirs, needed, last, "replay", "replay", by=self.repo.branch)
+        self.repo.refresh()
 
     def _upcoming(self, plan: Plan) -> list[Split]:
         """Return the splits of the step after this one, if its files have the ETags that its plan says."""
@@ -173,7 +173,7 @@ class Replay(Drain):
                 ours = self.partial.merged(head, recorded, ours)
             return self._without_gone(head, ours, plan, steps, recorded)
         except InvalidInput:
-            discard(self.context.store, ours)
+            discard(self.repo.store, ours)
             raise
 
     def _without_gone(self, head: Commit | None, ours: Commit, plan: Plan, steps: Steps, recorded: Commit) -> Commit:
@@ -191,12 +191,12 @@ class Replay(Drain):
         ]
         gone = [one for one, read in zip(missing, self._has_read(head, present), strict=True) if not read]
         self.left_out += [RecordedFile(one.source, one.path, recorded.version) for one in gone]
-        self.changed += self.inputs.changed(before, plan, steps.context, knowing)
-        files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in gone]
-        files += [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in recorded.skipped]
+        self.changed += self.inputs.changed(before, plan, steps.repo, knowing)
+        files = [SourceFile.planned(one) for one in gone]
+        files += [SourceFile.skipped(one) for one in recorded.skipped]
         if not files:
             return ours
-        stored = store_left_out(self.context, ours, files, steps.context.ledger(knowing).map)
+        stored = store_left_out(self.repo, ours, files, steps.repo.ledger(knowing).map)
         skipped = [SkippedFile(one.source, one.path, one.etag, one.size) for one in files]
         rows = {**ours.rows, LEDGER: {"files": stored.rows}}
         return dataclasses.replace(ours, skipped=skipped, ledger=stored.segments, rows=rows)
@@ -204,15 +204,15 @@ class Replay(Drain):
     def _copied(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Plan:
         """Create the plan of a step again, as the next one of the branch."""
         plan = plan_of(steps, step, commit)
-        origin = self.context.origin(head)
+        origin = self.repo.origin(head)
         ours = dataclasses.replace(
             plan,
             number=origin.number,
             plan_id=uuid.uuid4().hex,
-            branch=self.context.branch,
+            branch=self.repo.branch,
             pipeline_uuid=origin.refs.uuid,
             parent=origin.parent,
-            splits=tuple(self._unread(head, self.inputs.splits(plan, steps.context, steps.knowing(step, commit)))),
+            splits=tuple(self._unread(head, self.inputs.splits(plan, steps.repo, steps.knowing(step, commit)))),
             created_ms=now_ms(),
             outstanding_files=self.outlook.after(step).input_files,
             outstanding_bytes=self.outlook.after(step).input_bytes,
@@ -228,15 +228,15 @@ class Replay(Drain):
         return [one for one, read in zip(splits, self._has_read(head, splits), strict=True) if not read]
 
     def _has_read(self, head: Commit | None, splits: Sequence[Split]) -> list[bool]:
-        files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in splits]
-        known = look_up(self.context.ledger(head).map, files)
+        files = [SourceFile.planned(one) for one in splits]
+        known = look_up(self.repo.ledger(head).map, files)
         return [
             at is not None and at.how == READ and at.etag == one.etag for one, at in zip(splits, known, strict=True)
         ]
 
     def _corrected(self, head: Commit | None, commit: Commit) -> Commit:
         """Repeat a correction that concerns only the input: a `requeue`, or a commit that skipped files."""
-        origin, attempt = self.context.origin(head), uuid.uuid4().hex[:12]
+        origin, attempt = self.repo.origin(head), uuid.uuid4().hex[:12]
         changes: Changes = {
             "attempt": attempt,
             "replays": VersionOf(commit.branch, commit.version),
@@ -245,11 +245,11 @@ class Replay(Drain):
         if self.partial is not None:
             changes["computed"] = sorted(self.partial.part.chosen)
         if commit.skipped:
-            files = [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped]
-            stored = store_skipped(self.context, head, files, origin.number, attempt)
+            files = [SourceFile.skipped(one) for one in commit.skipped]
+            stored = store_skipped(self.repo, head, files, origin.number, attempt)
             changes["skipped"] = commit.skipped
         else:
-            stored = store_requeued(self.context, head, commit.requeued, commit.released, origin.number, attempt)
+            stored = store_requeued(self.repo, head, commit.requeued, commit.released, origin.number, attempt)
             waiting = [] if head is None else head.waiting
             changes |= {
                 "requeued": commit.requeued,
@@ -258,4 +258,4 @@ class Replay(Drain):
             }
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
         kind: Kind = commit.kind if rules_of(commit).replayed == "again" else "skip"
-        return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})
+        return correct(self.repo, origin, kind, changes | {"ledger": stored.segments, "rows": rows})

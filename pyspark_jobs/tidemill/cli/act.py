@@ -115,14 +115,14 @@ def _act(
     from ..actions.carry_out import carry_out, look, made_before
     from ..protocol.records import Commit
 
-    context = repository.context
-    before = made_before(context, action) if if_needed and not consent.dry_run else []
+    repo = repository.opened
+    before = made_before(repo, action) if if_needed and not consent.dry_run else []
     if before:
         return reported_before(action.verb, [one.version for one in before], repository, out)
-    plan = look(context, action, expect)
+    plan = look(repo, action, expect)
     if (action.asks or consent.dry_run) and not consent.given(plan.lines(), out):
         return unchanged(action.verb, repository, consent, out, plan.as_dict())
-    done = carry_out(context, action, plan, None if consent.asks else plan)
+    done = carry_out(repo, action, plan, None if consent.asks else plan)
     versions = [done.made.version] if isinstance(done.made, Commit) else []
     status = Exit.NOTHING if action.did_nothing(done.plan) else Exit.DONE
     fields = {

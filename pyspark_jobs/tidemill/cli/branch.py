@@ -52,23 +52,23 @@ def branch(
     from ..branches.branch import droppable, planned
 
     repository = target.open()
-    is_there = name in repository.context.refresh().branches
+    is_there = name in repository.opened.refresh().branches
     if drop and if_needed and not is_there:
         out.result(
             {**result_fields("branch", Exit.NOTHING, repository), "name": name}, [f"there is no branch `{name}`"]
         )
         return Exit.NOTHING
     if drop:
-        droppable(repository.context, name)
+        droppable(repository.opened, name)
         if not consent.given([f"branch `{name}` ends; its versions can no longer be read"], out):
             return unchanged("branch", repository, consent, out)
         made, did = repository.drop_branch(name, reason), "dropped"
     else:
         if consent.dry_run:
-            where = planned(repository.context, name, at, publish_to)
+            where = planned(repository.opened, name, at, publish_to)
             consent.given([f"branch `{name}` would start at version {where}"], out)
             return unchanged("branch", repository, consent, out)
-        made = start(repository.context, name, at, publish_to, reason, if_needed=if_needed)
+        made = start(repository.opened, name, at, publish_to, reason, if_needed=if_needed)
         did = "already there:" if is_there else "started"
     status = Exit.NOTHING if is_there and not drop else Exit.DONE
     out.result(

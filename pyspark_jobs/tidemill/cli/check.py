@@ -41,7 +41,7 @@ def check(target: Target, against: str | None, tolerance: float | None, fail_if_
         raise click.UsageError("--fail-if-different and --tolerance need --against BRANCH")
     repository = target.open()
     found = repository.check(against, tolerance)
-    kept = {name for name, output in repository.context.job.outputs.items() if output.sink is None}
+    kept = {name for name, output in repository.opened.job.outputs.items() if output.sink is None}
     out.result(_fields(repository, found), list(_lines(found, kept)))
     is_different = found.against is not None and not found.against.is_equal
     is_refused = found.against is not None and not found.against.is_promotable
@@ -52,14 +52,14 @@ def check(target: Target, against: str | None, tolerance: float | None, fail_if_
 def _fields(repository: Repository, found: CheckReport) -> dict[str, Any]:
     """Return the result for machines. Its `status` is that of the code."""
     from ..reading.explain import plain
-    from ..repo.at import branch_name
+    from ..repo.versions import branch_name
 
-    context = repository.context
-    is_there = context.refs_log.read() is not None
+    repo = repository.opened
+    is_there = repo.refs_log.read() is not None
     head = repository.head if is_there else None
     fields = {
         **fields_at("check", Exit.DONE, -1 if head is None else head.version),
-        "branch": branch_name(context, context.branch) if is_there else context.branch,
+        "branch": branch_name(repo, repo.branch) if is_there else repo.branch,
         **dataclasses.asdict(found),
     }
     if found.against is None:

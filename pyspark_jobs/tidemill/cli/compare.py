@@ -190,7 +190,7 @@ def explain(target: Target, operator: str | None, key: str | None, out: Output) 
 
     repository = target.read()
     if key is None:
-        lines = lines_of(repository.context, operator, None, False)
+        lines = lines_of(repository.opened, operator, None, False)
         if out.json:
             out.line(json_line({"graph": lines}))
             return Exit.DONE
@@ -199,7 +199,7 @@ def explain(target: Target, operator: str | None, key: str | None, out: Output) 
         chosen = keys_of(repository, name, (key,))[0]
         for one in repository.history(name, chosen) if out.json else ():
             out.line(json_line(plain(one.as_dict())))
-        lines = [] if out.json else lines_of(repository.context, name, chosen, True)
+        lines = [] if out.json else lines_of(repository.opened, name, chosen, True)
     for line in lines:
         out.line(line)
     return Exit.DONE
@@ -209,7 +209,7 @@ def _operator(repository: Reader, operator: str | None) -> str:
     """Return the operator, or the only one."""
     from ..reading.located import operator_in, schemas_at
 
-    context = repository.context
+    context = repository.opened
     return operator_in(operator, schemas_at(context, repository.head, True, operator))
 
 

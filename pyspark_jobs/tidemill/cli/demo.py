@@ -80,17 +80,17 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
     from ..pipeline.load import load
     from ..run.drain import Limits
     from ..run.plan import waiting
-    from ..run.verbs import run
+    from ..run.run import run
 
     repository = repositories.open(load(REFERENCE), str(folder / "repository"), conf=conf)
     repository.init()
     head = repository.head
-    files = len(waiting(repository.context, head).all)
+    files = len(waiting(repository.opened, head).all)
     _say(_progress_so_far(None if head is None else head.version, files))
-    session_s = _start_spark(repository.context.spark_conf) if files and engine == "spark" else None
+    session_s = _start_spark(repository.opened.spark_conf) if files and engine == "spark" else None
     started = time.monotonic()
     with watched(out, "running") as on_batch:
-        done = run(repository.context, None, engine, Limits(max_batches), on_batch)
+        done = run(repository.opened, None, engine, Limits(max_batches), on_batch)
     return Ran(repository, done, time.monotonic() - started, session_s)
 
 

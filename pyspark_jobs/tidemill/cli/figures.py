@@ -25,20 +25,20 @@ def figures(repository: Repository, done: Drained, earlier: Iterable[int]) -> di
     from ..reading.explain import explain
     from ..repo.identity import folders
 
-    context, head = repository.context, repository.head
-    idle = [rule.idle_ms for rule in context.job.watermarks.values() if rule.idle_ms is not None]
+    repo, head = repository.opened, repository.head
+    idle = [rule.idle_ms for rule in repo.job.watermarks.values() if rule.idle_ms is not None]
     return {
-        "pipeline": context.job.pipeline,
-        "repository": context.place,
-        "branch": context.branch,
-        "sources": folders(context, head),
+        "pipeline": repo.job.pipeline,
+        "repository": repo.place,
+        "branch": repo.branch,
+        "sources": folders(repo, head),
         **_rows(done),
         **_standing(head),
         "sinks": _sinks(repository, {*done.already, *done.published, *earlier}, done),
         "watermarks": {} if head is None else {name: iso(time) for name, time in head.watermarks.items()},
         "next_deadline": {} if head is None else {timer: iso(time) for timer, time in head.next_deadline.items()},
         "idle_ms": min(idle, default=None),
-        "graph": explain(context, None, None, False),
+        "graph": explain(repo, None, None, False),
     }
 
 

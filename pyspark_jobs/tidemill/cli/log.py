@@ -33,7 +33,7 @@ def log(target: Target, limit: int | None, out: Output) -> int:
     commits = repository.log(None if shown is None else shown + 1)
     newest = commits[0] if commits else None
     tags = repository.tags()
-    refs = repository.context.initialised() if commits else None
+    refs = repository.opened.initialised() if commits else None
     rows = [_row(commit, newest, tags, refs) for commit in commits[:shown]]
     if out.json:
         for row in rows:

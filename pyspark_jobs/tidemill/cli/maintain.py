@@ -72,7 +72,7 @@ def maintain(
         compact_sinks=compact_sinks,
         sink_file_size=sink_file_size,
     )
-    before = planned(repository.context, asked)
+    before = planned(repository.opened, asked)
     deletes = before.garbage or before.compacted or before.raises_floor
     is_harmless = not deletes  # merging changes no row
     if not (is_harmless and not consent.dry_run) and not consent.given(_lines(before, consent.dry_run), out):

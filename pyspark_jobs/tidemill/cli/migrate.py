@@ -66,11 +66,11 @@ def migrate(
     loaded = {name: load_function(reference) for name, reference in zip(operators, functions, strict=True)}
     merging = None if merge is None else load_function(merge)
     shipped = [module for one in (*loaded.values(), *([merging] if merging else [])) for module in one.modules]
-    modules = tuple(dict.fromkeys((*repository.context.modules, *shipped)))
-    repository = type(repository)(dataclasses.replace(repository.context, modules=modules))
+    modules = tuple(dict.fromkeys((*repository.opened.modules, *shipped)))
+    repository = type(repository)(dataclasses.replace(repository.opened, modules=modules))
     given: dict[str, Any] = {name: one.function for name, one in loaded.items()}
     renamed, merged = dict(pairs(rename, "--rename")), None if merging is None else merging.function
-    moves = planned(repository.context, Wanted(given, renamed, drop_keys, merged))
+    moves = planned(repository.opened, Wanted(given, renamed, drop_keys, merged))
     if not consent.given(list(_lines(moves)), out):
         return unchanged("migrate", repository, consent, out)
     made = repository.migrate(given, reason, renamed, drop_keys, merged, engine=engine)

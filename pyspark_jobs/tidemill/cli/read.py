@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of
+from ..repo.operators import recorded_schemas
 from .exits import Exit
 from .options import VERSION, Target, point_in_time, reading_options
 from .output import Output, json_line, output_options
@@ -228,7 +229,7 @@ def _key_schema(repository: Reader, operator: str | None) -> pa.Schema | None:
     """Return the key columns of the operator, or of the first one if none is named; None if it does not exist."""
     from ..schema import to_arrow
 
-    schemas = repository.context.schemas(repository.head)
+    schemas = recorded_schemas(repository.opened, repository.head)
     name = operator if operator is not None else next(iter(schemas), None)
     return to_arrow(next(iter(schemas[name]["maps"].values()))["key"]) if name in schemas else None
 

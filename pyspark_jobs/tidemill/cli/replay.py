@@ -55,14 +55,14 @@ def replay(
     """
     from ..branches.replay import ReplayRequest
     from ..branches.replay import replay as carry_out
-    from ..run.choice import Choice
+    from ..run.engine import Choice
 
     repository = target.open()
     names = [name.strip() for given in operators for name in given.split(",")] or None
     asked = ReplayRequest(from_version, into, to_version, files, follow, names)
-    choice = Choice(repository.context, None, drive.engine, drive.limits.tasks)
+    choice = Choice(repository.opened, None, drive.engine, drive.limits.tasks)
     with watched(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
-        done = carry_out(repository.context, asked, choice, drive.limits, on_batch)
+        done = carry_out(repository.opened, asked, choice, drive.limits, on_batch)
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
     line = f"replayed {_replayed(repository, done)} into `{into}`" if done.replayed else "nothing to do"
@@ -73,9 +73,9 @@ def replay(
 
 def _replayed(repository: Repository, done: ReplayReport) -> str:
     """Name the versions that were carried out. Those of a promoted branch have the numbers of that branch."""
-    from ..repo.at import branch_name
+    from ..repo.versions import branch_name
 
-    own = branch_name(repository.context, repository.context.branch)
+    own = branch_name(repository.opened, repository.opened.branch)
     words = [
         versions_of(versions) + ("" if branch == own else f" of `{branch}`")
         for branch, versions in done.of_branches.items()
@@ -85,9 +85,9 @@ def _replayed(repository: Repository, done: ReplayReport) -> str:
 
 def _level(repository: Repository, into: str, to_version: int | str | None) -> str:
     """Say with what a branch is level."""
-    from ..repo.at import branch_name
+    from ..repo.versions import branch_name
 
-    source = branch_name(repository.context, repository.context.branch)
+    source = branch_name(repository.opened, repository.opened.branch)
     through = "" if to_version is None else f" up to version {to_version}"
     return f"; `{into}` is level with `{source}`{through}"
 
@@ -138,28 +138,28 @@ def promote(
     from ..branches.promote import catch_up as replay_rest
     from ..branches.promote import planned, planned_if_level, promoted_already, when_level
     from ..publishing.owners import Accepted
-    from ..run.choice import Choice
     from ..run.drain import Limits
+    from ..run.engine import Choice
 
     repository = target.open()
-    if if_needed and (before := promoted_already(repository.context, name)) is not None:
+    if if_needed and (before := promoted_already(repository.opened, name)) is not None:
         fields = {**result_fields("promote", Exit.NOTHING, repository), "already_committed": [before.version]}
         out.result({**fields, "branch": name}, [f"`{name}` was promoted before, in version {before.version}"])
         return Exit.NOTHING
     accepted, limits = Accepted(output_change=accept_output_change, drop=drop), Limits()
 
     def level() -> None:
-        choice = Choice(repository.context, None, engine, limits.tasks)
+        choice = Choice(repository.opened, None, engine, limits.tasks)
         with watched(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
-            replay_rest(repository.context, name, choice, limits, on_batch, outputs, accepted)
+            replay_rest(repository.opened, name, choice, limits, on_batch, outputs, accepted)
 
     def take_over() -> int:
         look = planned_if_level if catch_up and consent.dry_run else planned
-        found = look(repository.context, name, outputs, accepted)
-        outputs_of = repository.context.job.outputs.items()
+        found = look(repository.opened, name, outputs, accepted)
+        outputs_of = repository.opened.job.outputs.items()
         declared = {sink for sink, output in outputs_of if output.sink is not None}
         lines = list(_lines(found, declared, outputs))
-        if catch_up and consent.dry_run and (rest := behind(repository.context, name)):
+        if catch_up and consent.dry_run and (rest := behind(repository.opened, name)):
             lines.insert(0, f"first, the branch repeats {versions_of(rest)}; what follows is as it is before that")
         if not consent.given(lines, out):
             return unchanged("promote", repository, consent, out, {**dataclasses.asdict(found), "outputs": outputs})
@@ -177,7 +177,7 @@ def promote(
         return Exit.DONE
 
     if catch_up and not consent.dry_run:
-        return when_level(repository.context, level, take_over)
+        return when_level(repository.opened, level, take_over)
     return take_over()
 
 

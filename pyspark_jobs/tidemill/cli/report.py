@@ -141,8 +141,8 @@ def _pairs(repository: Reader, keys: tuple[str, ...], operators: tuple[str, ...]
     if keys and not operators:
         from ..reading.located import operator_in, schemas_at
 
-        context = repository.context
-        named = [operator_in(None, schemas_at(context, repository.head, True, None))] * len(keys)
+        repo = repository.opened
+        named = [operator_in(None, schemas_at(repo, repository.head, True, None))] * len(keys)
     return [(name, keys_of(repository, name, (text,))[0]) for name, text in zip(named, keys, strict=True)]
 
 

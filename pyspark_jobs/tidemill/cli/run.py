@@ -43,7 +43,7 @@ def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], 
     their state.
     """
     repository = target.open()
-    before = repository.context.refs_log.read()
+    before = repository.opened.refs_log.read()
     known = {} if before is None else before.schemas
     made = repository.init(drop, dict(map(_operator_and_path, initial_state)))
     added, dropped = sorted(made.schemas.keys() - known), sorted(known.keys() - made.schemas.keys())
@@ -53,7 +53,7 @@ def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], 
     out.result(
         {**result_fields("init", Exit.DONE, repository), **found},
         [
-            f"repository of `{made.pipeline}`: {repository.context.store.uri}",
+            f"repository of `{made.pipeline}`: {repository.opened.store.uri}",
             *(changes or ["operators: unchanged"]),
             f"head: {_head_name(repository)}",
         ],
@@ -81,13 +81,13 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 
     Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do, 4 fenced (another run is committing).
     """
-    from ..run.verbs import run as drain
+    from ..run.run import run as drain
 
     repository = target.open()
     earlier = _report_earlier_tries(repository, out)
     started = time.monotonic()
     with watched(out, f"draining {target.reference} on {drive.engine}") as on_batch:
-        done = drain(repository.context, None, drive.engine, drive.limits, on_batch)
+        done = drain(repository.opened, None, drive.engine, drive.limits, on_batch)
     return _finish("run", repository, done, time.monotonic() - started, earlier, out)
 
 
@@ -102,13 +102,13 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
 
     If a batch is already planned, it runs first. The exit status is that of `run`.
     """
-    from ..run.verbs import sweep as fire
+    from ..run.run import sweep as fire
 
     repository = target.open()
     earlier = _report_earlier_tries(repository, out)
     started = time.monotonic()
     with watched(out, f"sweeping {target.reference} on {drive.engine}") as on_batch:
-        done = fire(repository.context, None, drive.engine, drive.limits, on_batch)
+        done = fire(repository.opened, None, drive.engine, drive.limits, on_batch)
     return _finish("sweep", repository, done, time.monotonic() - started, earlier, out)
 
 
@@ -119,7 +119,7 @@ def _report_earlier_tries(repository: Repository, out: Output) -> list[int]:
     """
     from ..reading.tries import earlier_tries
 
-    out.earlier = earlier_tries(repository.context) if out.reports else []
+    out.earlier = earlier_tries(repository.opened) if out.reports else []
     if out.earlier and out.json:
         out.event("earlier", {"versions": out.earlier})
     return out.earlier
@@ -173,7 +173,7 @@ def _not_applied(late: int, quarantined: int, bad_files: int, keeps_late: bool) 
 
 def _quarantines_late_rows(repository: Repository) -> bool:
     return any(
-        port.input.late == "quarantine" for placed in repository.context.job.operators.values() for port in placed.ports
+        port.input.late == "quarantine" for placed in repository.opened.job.operators.values() for port in placed.ports
     )
 
 

@@ -78,8 +78,8 @@ def _warming(target: Target | None, conf: dict[str, str], engine: str, again: bo
     if target is None:
         own, spark = resolve(conf)
         return Warming(own, spark, engine, None, again)
-    context = target.open().context
-    return Warming(context.settings, context.spark_conf, engine, context, again)
+    repo = target.open().opened
+    return Warming(repo.settings, repo.spark_conf, engine, repo, again)
 
 
 def _shown(steps: Iterator[Step], out: Output) -> Iterator[Step]:

@@ -10,11 +10,12 @@ from ..errors import InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.entries import DropBranch, Entry, Floor, Operators, Tag
 from ..protocol.history import last_forget
+from ..protocol.log import Log
 from ..protocol.records import Commit, Forgotten
 from ..protocol.refs import MAIN, Branch, Refs, Tagged
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
-from ..repo.opened import Context
+from ..repo.opened import Opened
 
 
 def pins_below(refs: Refs, version: int) -> list[str]:
@@ -44,32 +45,32 @@ def _on_main(refs: Refs, branch: str, version: int) -> int:
     return version
 
 
-def give_up_forgotten(context: Context) -> None:
+def give_up_forgotten(repo: Opened) -> None:
     """Raise the floor to the last `forget` commit, and remove the initial state and the tags that hold earlier keys.
 
     Does nothing if that was done. `InvalidInput` if a tag or branch keeps an earlier version that the caller of
     `forget` did not agree to remove.
     """
-    head = context.head()
+    head = repo.head()
     version = last_forget(head)
     if version is None:
         return
-    last = next(one for one in context.log.forget_commit(version).forgotten if one.version == version)
-    entries = _entries_known(context, head) if context.refresh().seeds else {}
+    last = next(one for one in repo.log.forget_commit(version).forgotten if one.version == version)
+    entries = _entries_known(repo.log, head) if repo.refresh().seeds else {}
 
     def make(refs: Refs, number: int) -> Entry | None:
         del number
         return _next_entry(refs, last, entries)
 
-    while _next_entry(context.refresh(), last, entries) is not None:
-        context.refs_log.append(make)
+    while _next_entry(repo.refresh(), last, entries) is not None:
+        repo.refs_log.append(make)
 
 
-def _entries_known(context: Context, head: Commit | None) -> dict[str, int]:
+def _entries_known(log: Log, head: Commit | None) -> dict[str, int]:
     """Return for each operator of which keys were forgotten the newest entry that its last `forget` knew."""
     found = {}
-    for one in context.log.forgotten(head):
-        commit = context.log.commit(one.version)
+    for one in log.forgotten(head):
+        commit = log.commit(one.version)
         found[first_name(one.operator, commit.renamed)] = commit.refs_through
     return found
 

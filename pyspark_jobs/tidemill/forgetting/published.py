@@ -19,12 +19,12 @@ from ..protocol.history import is_shown
 from ..protocol.records import AddedOutput, Commit, OutputFile, Published, VersionOf, digest
 from ..protocol.refs import MAIN
 from ..publishing.publish import place_of, read_record
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..schema import to_arrow
 from ..sinks import recorded_folder
 from ..sinks.asked import folder_of, is_called
 from ..sinks.contract import Sink
-from ..sinks.forms import staged, unstaged
+from ..sinks.forms import staged, unstaged, with_added
 from ..sinks.partitions import folder_values
 from ..sinks.public import parsed
 from ..spelling import unknown
@@ -72,23 +72,21 @@ class Shown:
     """False: the repository published it of which this is a copy."""
 
 
-def sink_of(context: Context, name: str) -> Sink:
+def sink_of(repo: Opened, name: str) -> Sink:
     """Return the sink of a name. `InvalidInput` if it has no place."""
-    output = context.job.outputs.get(name)
+    output = repo.job.outputs.get(name)
     if output is None:
-        raise unknown("sink", name, list(context.job.outputs))
+        raise unknown("sink", name, list(repo.job.outputs))
     if output.sink is None or is_called(output.sink):
         raise InvalidInput(f"forget: sink `{name}` has no place, so it has no columns to look at")
     return output.sink
 
 
-def without_keys(
-    context: Context, head: Commit, name: str, columns: Sequence[str], keys: Keys, to: Writing
-) -> Republished:
+def without_keys(repo: Opened, head: Commit, name: str, columns: Sequence[str], keys: Keys, to: Writing) -> Republished:
     """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks."""
     made = Republished()
-    sink = sink_of(context, name)
-    for record in records(context, head, name):
+    sink = sink_of(repo, name)
+    for record in records(repo, head, name):
         if record.uri != sink.uri:
             made.missing += [f"{record.uri}/{file.name}" for file in record.files]
             if recorded_folder(record.kind, record.uri) is None:
@@ -96,7 +94,7 @@ def without_keys(
             continue
         files: list[tuple[Shown, Content]] = []
         is_ours = False
-        for file in shown_files(context, sink, record):
+        for file in shown_files(repo, sink, record):
             if not file.is_ours:
                 made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
                 continue
@@ -111,7 +109,7 @@ def without_keys(
                 made.missing.append(file.uri)
                 continue
             _refuse_altered(file, data)
-            left = _filtered(context, record, file, data, columns, keys)
+            left = _filtered(repo, record, file, data, columns, keys)
             if left is not None:
                 is_ours = True
                 made.rewritten.append(file.uri)
@@ -119,7 +117,7 @@ def without_keys(
         if is_ours:
             made.records.append(record.version)
             if not to.dry_run:
-                stored = list(_stored(context, name, files, to, len(made.adds)))
+                stored = list(_stored(repo, name, files, to, len(made.adds)))
                 made.adds += [AddedOutput(MAIN, record.version, stored)] if stored else []
     return made
 
@@ -132,25 +130,25 @@ def _refuse_altered(file: Shown, data: bytes) -> None:
         )
 
 
-def records(context: Context, head: Commit, name: str) -> Iterator[Published]:
+def records(repo: Opened, head: Commit, name: str) -> Iterator[Published]:
     """Yield the published records of a sink whose rows it shows, oldest first."""
     prefix = names.published(MAIN, name)
-    for entry in context.store.list(prefix):
+    for entry in repo.store.list(prefix):
         number = names.number_in(prefix, entry.name)
         if number is not None and number <= head.version and is_shown(head, number, name):
-            record = read_record(context, VersionOf(MAIN, number), name)
+            record = read_record(repo, VersionOf(MAIN, number), name)
             if record is not None:
                 yield record
 
 
-def shown_files(context: Context, sink: Sink, record: Published) -> Iterator[Shown]:
+def shown_files(repo: Opened, sink: Sink, record: Published) -> Iterator[Shown]:
     """Yield the files whose rows a sink shows of a record."""
-    folder, place = folder_of(sink), place_of(context, record.sink)
+    folder, place = folder_of(sink), place_of(repo, record.sink)
     if folder is None:
-        commit = context.log.commit(record.version)
+        commit = repo.log.commit(record.version)
         for one in _committed(commit, record.sink):
             yield Shown(
-                one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, context, one),
+                one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, repo, one),
                 is_ours=commit.pipeline_uuid == place.owner.uuid,
             )  # fmt: skip
         return
@@ -167,9 +165,9 @@ def _committed(commit: Commit, sink: str) -> list[OutputFile]:
     return [file for file in (*commit.outputs.get(sink, []), *added) if file.rows]
 
 
-def _object(context: Context, file: OutputFile) -> bytes | None:
+def _object(repo: Opened, file: OutputFile) -> bytes | None:
     try:
-        return context.store.get(file.name)
+        return repo.store.get(file.name)
     except ObjectMissing:
         return None
 
@@ -188,18 +186,18 @@ def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str)
         ) from error
 
 
-def rows_of(context: Context, record: Published, file: Shown, data: bytes) -> pa.Table:
+def rows_of(repo: Opened, record: Published, file: Shown, data: bytes) -> pa.Table:
     """Return the rows of a file that a sink shows, with its partition columns."""
-    commit = context.log.commit(record.version)
-    schema = pa.schema([*to_arrow(commit.sinks[record.sink]["schema"]), *added_fields()])
+    commit = repo.log.commit(record.version)
+    schema = with_added(to_arrow(commit.sinks[record.sink]["schema"]))
     return unstaged([(data, file.suffix)], schema, file.extension, file.uri)
 
 
 def _filtered(
-    context: Context, record: Published, file: Shown, data: bytes, columns: Sequence[str], keys: Keys
+    repo: Opened, record: Published, file: Shown, data: bytes, columns: Sequence[str], keys: Keys
 ) -> Content | None:
     """Return the content of a file without the keys, or None if it has none of them."""
-    table = rows_of(context, record, file, data)
+    table = rows_of(repo, record, file, data)
     is_ours = keys.among(key_columns(table, columns, keys, f"sink `{record.sink}`"))
     if not any(is_ours.to_pylist()):
         return None
@@ -210,12 +208,12 @@ def _filtered(
 
 
 def _stored(
-    context: Context, name: str, files: Sequence[tuple[Shown, Content]], to: Writing, index: int
+    repo: Opened, name: str, files: Sequence[tuple[Shown, Content]], to: Writing, index: int
 ) -> Iterator[OutputFile]:
     """Store the files of a record in the repository, without those that have no row left."""
     for part, (file, content) in enumerate(one for one in files if one[1].rows):
-        path = to.name(names.output(name, context.branch, to.stem(index), 0, part, file.extension))
-        etag = context.store.put(path, content.data) or ""
+        path = to.name(names.output(name, repo.branch, to.stem(index), 0, part, file.extension))
+        etag = repo.store.put(path, content.data) or ""
         yield OutputFile(
             name=path,
             checksum=digest(content.data),
@@ -228,8 +226,3 @@ def _stored(
             extension=file.extension,
             etag=etag,
         )
-
-
-def added_fields() -> list[pa.Field]:
-    """Return the columns that Tidemill adds to the rows of sinks."""
-    return [pa.field(name, pa.int64()) for name in names.ADDED]

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 from .. import names
 from ..protocol.records import Commit, QuarantineFile, digest
 from ..quarantine.rows import CONTENT
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..state.versions import fetch
 from .keys import Keys
 from .state import Writing
 
 
 def without_keys(
-    context: Context, commits: Iterator[Commit], keys: Keys, to: Writing
+    repo: Opened, commits: Iterator[Commit], keys: Keys, to: Writing
 ) -> tuple[list[QuarantineFile], dict[str, int]]:
     """Store the quarantine files of commits again, without rows that may hold a key. A dry run only looks.
 
@@ -33,18 +33,18 @@ def without_keys(
     removed: dict[str, int] = {}
     for commit in commits:
         for file in commit.quarantine:
-            table = rows_of(context, file)
+            table = rows_of(repo, file)
             left = table.filter(pa.array([not holds(row, keys) for row in table.to_pylist()], pa.bool_()))
             if left.num_rows < table.num_rows:
                 removed[file.name] = table.num_rows - left.num_rows
             if left.num_rows and not to.dry_run:
-                stored.append(_store(context, left, to, len(stored)))
+                stored.append(_store(repo, left, to, len(stored)))
     return stored, removed
 
 
-def rows_of(context: Context, file: QuarantineFile) -> pa.Table:
+def rows_of(repo: Opened, file: QuarantineFile) -> pa.Table:
     """Return the rows of a quarantine file with all its columns."""
-    data = fetch(context.store, file.name, file.checksum)
+    data = fetch(repo.store, file.name, file.checksum)
     return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
@@ -64,10 +64,10 @@ def texts_of(row: dict[str, Any]) -> Iterator[tuple[str | None, bool]]:
             yield json.dumps(content, default=str, ensure_ascii=False), False
 
 
-def _store(context: Context, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
+def _store(repo: Opened, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
     sink = pa.BufferOutputStream()
     pq.write_table(rows.combine_chunks(), sink, compression="zstd")
     data = sink.getvalue().to_pybytes()
-    name = to.name(names.quarantine(context.branch, to.stem(index)))
-    context.store.put(name, data)
+    name = to.name(names.quarantine(repo.branch, to.stem(index)))
+    repo.store.put(name, data)
     return QuarantineFile(name, digest(data), len(data), rows.num_rows)

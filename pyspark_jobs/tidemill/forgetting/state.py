@@ -17,10 +17,11 @@ import pyarrow as pa
 from .. import _native, names
 from ..errors import InternalError
 from ..protocol.records import HASH_END, Segment
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import LARGEST_COLUMN, fetch, open_map, store_run
+from ..store import Store
 from .keys import Keys
 
 Maps = Mapping[str, list[Segment]]
@@ -61,48 +62,48 @@ class Rewritten:
 
 
 def without_keys(
-    context: Context, operator: str, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys, to: Writing
+    repo: Opened, operator: str, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys, to: Writing
 ) -> Rewritten:
     """Write the segments of all maps of an operator again that hold one of the keys. A dry run only looks."""
     made = Rewritten()
     for name, segments in maps.items():
         shape = columns[name]
-        made.rows[name] = _live(context, shape, segments, keys)
+        made.rows[name] = _live(repo, shape, segments, keys)
         for segment in segments:
-            if segment.name not in made.objects and (run := _with_keys(context, shape, segment, keys)) is not None:
-                target = to.name(names.segment(operator, name, context.branch, to.stem(len(made.objects))))
+            if segment.name not in made.objects and (run := _with_keys(repo.store, shape, segment, keys)) is not None:
+                target = to.name(names.segment(operator, name, repo.branch, to.stem(len(made.objects))))
                 left = None if to.dry_run else _without(run, keys.hashes)
-                stored = [] if left is None else store_run(context.store, context.cache, left, (0, 0), target)
+                stored = [] if left is None else store_run(repo.store, repo.cache, left, (0, 0), target)
                 made.objects[segment.name] = stored[0] if stored else None
         made.maps[name] = [again for segment in segments for again in _renamed(segment, made)]
     return made
 
 
-def missing(context: Context, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys) -> list[dict[str, Any]]:
+def missing(repo: Opened, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys) -> list[dict[str, Any]]:
     """Return the keys that have no live row in any map of an operator."""
     left = dict(enumerate(keys.columns.to_pylist()))
     for name, segments in maps.items():
         shape = columns[name]
         for place, key_hash in enumerate(keys.hashes):
             if place in left:
-                opened = open_map(context.store, context.cache, shape.engine(), segments, key_hash, key_hash)
+                opened = open_map(repo.store, repo.cache, shape.engine(), segments, key_hash, key_hash)
                 if _count(keys, pa.Table.from_batches([opened.map.scan()]), shape):
                     del left[place]
     return list(left.values())
 
 
-def _live(context: Context, columns: MapColumns, segments: Sequence[Segment], keys: Keys) -> int:
+def _live(repo: Opened, columns: MapColumns, segments: Sequence[Segment], keys: Keys) -> int:
     """Return how many live rows of a map have one of the keys."""
     found = 0
     for key_hash in set(keys.hashes):
-        opened = open_map(context.store, context.cache, columns.engine(), segments, key_hash, key_hash)
+        opened = open_map(repo.store, repo.cache, columns.engine(), segments, key_hash, key_hash)
         found += _count(keys, pa.Table.from_batches([opened.map.scan()]), columns)
     return found
 
 
-def _with_keys(context: Context, columns: MapColumns, segment: Segment, keys: Keys) -> _native.Run | None:
+def _with_keys(store: Store, columns: MapColumns, segment: Segment, keys: Keys) -> _native.Run | None:
     """Return the run of a segment if it has a row of one of the keys. `InternalError` if hashes collide."""
-    run = read_run(columns.engine(), fetch(context.store, segment.name, segment.checksum), segment.name)
+    run = read_run(columns.engine(), fetch(store, segment.name, segment.checksum), segment.name)
     found = False
     for key_hash in set(keys.hashes):
         rows = pa.Table.from_batches([run.within(key_hash, key_hash).rows()])

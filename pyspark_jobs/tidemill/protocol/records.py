@@ -258,7 +258,7 @@ class Counts:
     """Files that went to quarantine as a whole. Their rows are in `quarantined_rows` as far as they can be counted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class VersionOf:
     """A version of a branch, by the branch's id."""
 

@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ..errors import InvalidInput
 from .compatible import first_name
 from .named import Object, named
 from .progress import iso
-from .records import Commit, Parent
+from .records import Commit, Parent, VersionOf
 from .refs import Kept, Refs
 
 ALL = Kept(-1, 0)
 """The floor of a branch without a floor."""
-
-
-@dataclass(frozen=True, order=True)
-class At:
-    """A version of a branch, by the branch's id."""
-
-    branch: str
-    version: int
 
 
 def floor(refs: Refs, branch: str) -> Kept:
@@ -39,12 +30,12 @@ def fork_of(refs: Refs, branch: str) -> Parent | None:
     return next((one.fork for one in refs.branches.values() if one.id == branch), None)
 
 
-def at(refs: Refs, branch: str, version: int) -> At:
+def version_of(refs: Refs, branch: str, version: int) -> VersionOf:
     """Return the branch to which a version of a branch belongs. Up to its fork, it has the versions of another one."""
     fork = fork_of(refs, branch)
     while fork is not None and version <= fork.version and fork.branch:
         branch, fork = fork.branch, fork_of(refs, fork.branch)
-    return At(branch, version)
+    return VersionOf(branch, version)
 
 
 def seen_floor(refs: Refs, branch: str) -> Kept:
@@ -56,28 +47,28 @@ def seen_floor(refs: Refs, branch: str) -> Kept:
     return Kept(min(before.version, fork.version), before.since_ms, before.operators | own.operators)
 
 
-def names_for(refs: Refs, at: At) -> list[str]:
+def names_for(refs: Refs, at: VersionOf) -> list[str]:
     """Return what keeps a version apart from its floor: tags and branches, in words."""
-    tags = [f"tag `{name}`" for name, one in sorted(refs.tags.items()) if At(one.branch, one.version) == at]
+    tags = [f"tag `{name}`" for name, one in sorted(refs.tags.items()) if VersionOf(one.branch, one.version) == at]
     forks = [
         f"branch `{branch.name}`"
         for branch in refs.branches.values()
-        if branch.fork is not None and At(branch.fork.branch, branch.fork.version) == at
+        if branch.fork is not None and VersionOf(branch.fork.branch, branch.fork.version) == at
     ]
     return tags + forks
 
 
-def is_kept(refs: Refs, at: At, operator: str | None = None) -> bool:
+def is_kept(refs: Refs, at: VersionOf, operator: str | None = None) -> bool:
     """Whether a version can be read: for an operator its state, otherwise everything else."""
     return at.version < 0 or at.version >= floor(refs, at.branch).of(operator) or bool(names_for(refs, at))
 
 
-def is_whole(refs: Refs, at: At) -> bool:
+def is_whole(refs: Refs, at: VersionOf) -> bool:
     """Whether everything of a version is kept, so that it can be restored, tagged or forked."""
     return at.version < 0 or at.version >= floor(refs, at.branch).highest or bool(names_for(refs, at))
 
 
-def refuse_if_gone(refs: Refs, at: At, verb: str, operator: str | None = None, whole: bool = False) -> None:
+def refuse_if_gone(refs: Refs, at: VersionOf, verb: str, operator: str | None = None, whole: bool = False) -> None:
     """Raise `InvalidInput` for a version that is not kept, naming what is kept and since when."""
     if is_whole(refs, at) if whole else is_kept(refs, at, operator):
         return
@@ -92,14 +83,14 @@ def refuse_if_gone(refs: Refs, at: At, verb: str, operator: str | None = None, w
     )
 
 
-def pinned(refs: Refs, heads: Mapping[str, int] | None = None) -> set[At]:
+def pinned(refs: Refs, heads: Mapping[str, int] | None = None) -> set[VersionOf]:
     """Return the versions that tags and forks keep, and with the `heads` of branches also those that holds keep."""
-    found = {At(one.branch, one.version) for one in refs.tags.values()}
-    found |= {At(one.fork.branch, one.fork.version) for one in refs.branches.values() if one.fork is not None}
+    found = {VersionOf(one.branch, one.version) for one in refs.tags.values()}
+    found |= {VersionOf(one.fork.branch, one.fork.version) for one in refs.branches.values() if one.fork is not None}
     if heads is not None:
         at_work = (one for one in refs.holds if one.by_branch not in refs.dropped)
         held = [one for one in at_work if one.by_version > heads.get(one.by_branch, -1)]
-        found |= {At(one.branch, version) for one in held for version in range(one.first, one.version + 1)}
+        found |= {VersionOf(one.branch, version) for one in held for version in range(one.first, one.version + 1)}
     return {at for at in found if at.version >= 0}
 
 

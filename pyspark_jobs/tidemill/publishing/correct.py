@@ -15,7 +15,7 @@ from ..protocol.kinds import Changes
 from ..protocol.records import Commit, Kind
 from ..protocol.successor import Origin, successor
 from ..repo.identity import check_root
-from ..repo.opened import Context, airflow
+from ..repo.opened import Opened, airflow
 from ..store.probe import probe
 from .lost_versions import check_history
 from .publish import publish, repair
@@ -27,24 +27,24 @@ def required(verb: str, reason: str) -> None:
         raise InvalidInput(f"{verb}: the reason is empty", hint="say why; the commit records it")
 
 
-def correct(context: Context, origin: Origin, kind: Kind, changes: Changes) -> Commit:
+def correct(repo: Opened, origin: Origin, kind: Kind, changes: Changes) -> Commit:
     """Publish what earlier runs left, commit the correction, publish it, and return its commit.
 
     `Fenced` if another run commits first. Then nothing has changed.
     """
-    check_root(context)
-    probe(context.store)
-    repair(context, origin.head)
-    check_history(context, origin.head, origin.number - 1)
-    plan = context.log.plan(origin.number, origin.parent)
+    check_root(repo)
+    probe(repo.store)
+    repair(repo, origin.head)
+    check_history(repo, origin.head, origin.number - 1)
+    plan = repo.log.plan(origin.number, origin.parent)
     said: Changes = {
         "attempt": uuid.uuid4().hex[:12],
         "plan_id": "" if plan is None else plan.plan_id,
-        "code": {"reference": context.reference, "tidemill": version_of_tidemill()},
+        "code": {"reference": repo.reference, "tidemill": version_of_tidemill()},
         "airflow": airflow(),
-        "published_through": origin.number - 1 if context.publishes else -1,
+        "published_through": origin.number - 1 if repo.publishes else -1,
         "committed_ms": now_ms(),
     }
-    made = context.log.create_commit(successor(origin, kind, said | changes)).commit
-    publish(context, made)
+    made = repo.log.create_commit(successor(origin, kind, said | changes)).commit
+    publish(repo, made)
     return made

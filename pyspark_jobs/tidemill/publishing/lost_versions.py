@@ -9,8 +9,9 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import CorruptState
+from ..protocol.log import Log
 from ..protocol.records import Commit
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sinks.asked import folder_of, seen
 from ..sinks.contract import Seen, Sink
 from .publish import place_of
@@ -19,41 +20,41 @@ RECENT_MS = 3_600_000
 """A head of at most this age counts as the newest one if looking would list all partition folders on S3."""
 
 
-def check_history(context: Context, head: Commit | None, through: int) -> None:
+def check_history(repo: Opened, head: Commit | None, through: int) -> None:
     """Raise `CorruptState` if the head follows another commit than the one before it, or if a sink has lost versions.
 
     Whoever writes a plan or a commit after `head` calls this. `through` is as in `refuse_lost_versions`.
     """
     if head is not None:
-        context.log.confirm(head, context.initialised().start)
-    refuse_lost_versions(context, head, through)
+        repo.log.confirm(head, repo.initialised().start)
+    refuse_lost_versions(repo, head, through)
 
 
-def refuse_lost_versions(context: Context, head: Commit | None, through: int) -> None:
+def refuse_lost_versions(repo: Opened, head: Commit | None, through: int) -> None:
     """Raise `CorruptState` if a sink has files that we published as versions after `through`, which have no commits.
 
     `through` is the head, or the number of a plan that exists already: its batch makes the same files again.
     """
-    if not context.publishes:
+    if not repo.publishes:
         return
-    for output in context.job.outputs.values():
+    for output in repo.job.outputs.values():
         sink = output.sink
-        if sink is None or not sink.path or output.name in context.sinks_seen:
+        if sink is None or not sink.path or output.name in repo.session.clean_sinks:
             continue
         folder = folder_of(sink)
-        is_costly = folder is not None and folder.lists_whole(context.storage_options.get("sink"))
+        is_costly = folder is not None and folder.lists_whole(repo.storage_options.get("sink"))
         if not (is_costly and _is_recent(head)):
-            _refuse(context, sink, output.name, through)
-        context.sinks_seen.add(output.name)
+            _refuse(repo, sink, output.name, through)
+        repo.session.clean_sinks.add(output.name)
 
 
 def _is_recent(head: Commit | None) -> bool:
     return head is not None and now_ms() - head.committed_ms <= RECENT_MS
 
 
-def _refuse(context: Context, sink: Sink, name: str, through: int) -> None:
-    later = [one for one in seen(sink, place_of(context, name), through) if one.is_ours]
-    lost = lost_among(context, later, through)
+def _refuse(repo: Opened, sink: Sink, name: str, through: int) -> None:
+    later = [one for one in seen(sink, place_of(repo, name), through) if one.is_ours]
+    lost = lost_among(repo.log, later, through)
     if lost:
         raise CorruptState(
             f"sink `{name}` at `{sink.path}` has {count_of(len(lost), 'file')} of versions after {through}, for "
@@ -63,10 +64,10 @@ def _refuse(context: Context, sink: Sink, name: str, through: int) -> None:
         )
 
 
-def lost_among(context: Context, later: list[Seen], through: int) -> list[Seen]:
+def lost_among(log: Log, later: list[Seen], through: int) -> list[Seen]:
     """Return the files of versions that still have no commit. Files are published after the commit, so look again."""
     if not later:
         return []
-    newest = context.log.head()
+    newest = log.head()
     committed = through if newest is None else max(through, newest.version)
     return [one for one in later if one.version > committed]

@@ -15,7 +15,7 @@ from ..counts import count_of
 from ..errors import InvalidInput
 from ..pipeline.job import Output
 from ..protocol.records import Commit
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..schema import difference, to_arrow, to_ddl
 from ..sinks.asked import folder_of, seen
 from ..store import relative_folder
@@ -54,22 +54,22 @@ class Shared:
 NOT_SHARED = Shared()
 
 
-def missing_sinks(context: Context, head: Commit | None) -> list[str]:
+def missing_sinks(repo: Opened, head: Commit | None) -> list[str]:
     """Return the sinks with a missing relative folder and something to publish, now or in the last published version.
 
     This process may run in another folder than the one before. It logs a warning if the sink has published before.
     """
-    if head is None or not context.publishes:
+    if head is None or not repo.publishes:
         return []
     relative = {
         name: output.sink.path
-        for name, output in context.job.outputs.items()
+        for name, output in repo.job.outputs.items()
         if output.sink is not None
         and (folder := relative_folder(output.sink.path)) is not None
         and not os.path.exists(folder)
     }
-    through = published_through(context, head) if relative else -1
-    last = context.log.commit(through) if through >= 0 else None
+    through = published_through(repo, head) if relative else -1
+    last = repo.log.commit(through) if through >= 0 else None
     for name, path in relative.items():
         if last is not None and last.outputs.get(name):
             LOG.warning(
@@ -81,9 +81,9 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
     return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
-def check_outputs(context: Context, head: Commit | None, accepted: Accepted) -> None:
+def check_outputs(repo: Opened, head: Commit | None, accepted: Accepted) -> None:
     """Raise `InvalidInput` if a sink would write other columns, partitions or another format than up to the head."""
-    for name, output in context.job.outputs.items():
+    for name, output in repo.job.outputs.items():
         before = None if head is None else head.sinks.get(name)
         if output.sink is None or not output.sink.path or before is None or accepted.output_change:
             continue
@@ -117,7 +117,7 @@ def _shown(value: Any) -> str:
     return f"`{value}`" if isinstance(value, str) else ", ".join(f"`{one}`" for one in value or ()) or "none"
 
 
-def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> Shared:
+def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Shared:
     """Raise `InvalidInput` if another repository has files in the place of a sink, unless the caller accepts that.
 
     A place is listed until this repository is seen to have files there alone. So of two repositories that publish there
@@ -126,15 +126,15 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
     ours: set[str] = set()
     adopted: set[str] = set()
     replaced: set[str] = set()
-    for output in context.job.outputs.values():
-        if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
+    for output in repo.job.outputs.values():
+        if output.sink is None or not output.sink.path or owner(repo, head, output) is not None:
             continue
-        present = list(seen(output.sink, place_of(context, output.name)))
+        present = list(seen(output.sink, place_of(repo, output.name)))
         others = [one.name for one in present if not one.is_ours]
         if others and not (accepted.adopt_sink or accepted.replace_sink):
             raise InvalidInput(
                 f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(others), 'file')} that another "
-                f"repository of pipeline `{context.job.pipeline}` published, for example `{others[0]}`; readers of the "
+                f"repository of pipeline `{repo.job.pipeline}` published, for example `{others[0]}`; readers of the "
                 "sink would find the rows of both",
                 hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
                 "--adopt-sink; or delete them once ours are published: run(replace_sink=True) or --replace-sink",
@@ -153,11 +153,11 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
     return Shared(frozenset(ours), frozenset(adopted), frozenset(replaced))
 
 
-def owner(context: Context, head: Commit | None, output: Output) -> str | None:
+def owner(repo: Opened, head: Commit | None, output: Output) -> str | None:
     """Return our uuid if the head records that this repository owns the place of a sink."""
     if head is None or not _is_there(head, output):
         return None
-    uuid = context.initialised().uuid
+    uuid = repo.initialised().uuid
     return uuid if head.sinks[output.name].get("owner") == uuid else None
 
 
@@ -167,26 +167,26 @@ def _is_there(head: Commit, output: Output) -> bool:
     return before is not None and output.sink is not None and before.get("uri") == output.sink.uri
 
 
-def described(context: Context, head: Commit | None, output: Output, shared: Shared) -> dict[str, Any]:
+def described(repo: Opened, head: Commit | None, output: Output, shared: Shared) -> dict[str, Any]:
     """Return the description of a sink for the next commit."""
     what = {"kind": None, "path": None} if output.sink is None else output.sink.describe()
-    ours = owner(context, head, output)
+    ours = owner(repo, head, output)
     if ours is None and output.name in shared.ours | shared.adopted:
-        ours = context.initialised().uuid
+        ours = repo.initialised().uuid
     uri = None if output.sink is None else output.sink.uri or None
     return {**what, "uri": uri, "schema": to_ddl(output.schema), "owner": ours}
 
 
-def replace(context: Context, shared: Shared) -> None:
+def replace(repo: Opened, shared: Shared) -> None:
     """Delete the files of other repositories in the places that the caller replaces. Ours are published.
 
     A copy first publishes the versions that it shares with the original, whose files it deletes.
     """
     for name in sorted(shared.replaced):
-        output = context.job.outputs[name]
-        folder, place = folder_of(output.sink), place_of(context, name)
+        output = repo.job.outputs[name]
+        folder, place = folder_of(output.sink), place_of(repo, name)
         assert folder is not None  # `check_owners` refuses others
         others = [one for one in folder.seen(place) if not one.is_ours]
-        take_over(context, name, others)
+        take_over(repo, name, others)
         folder.remove(place, [one.name for one in others])
         LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))

@@ -27,13 +27,13 @@ from ..protocol.kinds import rules_of
 from ..protocol.numbered import Numbered
 from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
-from ..protocol.retained import At, is_kept
-from ..repo.opened import Context
+from ..protocol.retained import is_kept
+from ..repo.opened import Opened
 from ..schema import to_arrow
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
 from ..sinks.folder import Folder
-from ..store import Entry, side_by_side
+from ..store import Entry, Store, side_by_side
 from .former_sinks import is_former, names_of, withdraw_former
 
 LOG = logging.getLogger("tidemill")
@@ -52,127 +52,127 @@ class Work:
     withdraws: Sequence[VersionOf]
 
 
-def publish(context: Context, commit: Commit) -> int:
+def publish(repo: Opened, commit: Commit) -> int:
     """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
-    return sum(_publish(context, work) for work in works(context, commit) if not _is_recorded(context, work))
+    return sum(_publish(repo, work) for work in works(repo, commit) if not _is_recorded(repo, work))
 
 
-def publish_new(context: Context, commit: Commit) -> int:
+def publish_new(repo: Opened, commit: Commit) -> int:
     """Publish a version that this process has just committed, which probably has no record yet; see `publish`.
 
     So the places of sinks are listed while the records are asked for, and sinks are served side by side. Only functions
     are called one after the other, in this thread, after that.
     """
-    todo = list(works(context, commit))
-    beside = [work for work in todo if _is_plain(context, work)] if context.store.requests_at_once > 1 else []
-    done = side_by_side(context.store, [partial(_publish_listed, context, work) for work in beside])
+    todo = list(works(repo, commit))
+    beside = [work for work in todo if _is_plain(repo, work)] if repo.store.requests_at_once > 1 else []
+    done = side_by_side(repo.store, [partial(_publish_listed, repo, work) for work in beside])
     rest = [work for work in todo if work not in beside]
-    return sum(done) + sum(_publish(context, work) for work in rest if not _is_recorded(context, work))
+    return sum(done) + sum(_publish(repo, work) for work in rest if not _is_recorded(repo, work))
 
 
-def look_for_records(context: Context, head: Commit) -> None:
+def look_for_records(repo: Opened, head: Commit) -> None:
     """Ask side by side whether the newest version is published, so that `repair` need not ask.
 
     An error is left to `repair`.
     """
     with contextlib.suppress(TidemillError):
-        side_by_side(context.store, [partial(_is_recorded, context, work) for work in works(context, head)])
+        side_by_side(repo.store, [partial(_is_recorded, repo, work) for work in works(repo, head)])
 
 
-def _is_plain(context: Context, work: Work) -> bool:
+def _is_plain(repo: Opened, work: Work) -> bool:
     """Whether nothing but new files of a folder is to be published, so that no code of the user is called."""
-    return _folder(context, work) is not None and bool(work.files) and not work.withdraws
+    return _folder(repo, work) is not None and bool(work.files) and not work.withdraws
 
 
-def _folder(context: Context, work: Work) -> Folder | None:
-    return asked.folder_of(context.declared_sink(work.name))
+def _folder(repo: Opened, work: Work) -> Folder | None:
+    return asked.folder_of(repo.declared_sink(work.name))
 
 
-def _publish_listed(context: Context, work: Work) -> bool:
+def _publish_listed(repo: Opened, work: Work) -> bool:
     """Publish a version in a folder that is listed while its record is asked for."""
-    folder = _folder(context, work)
+    folder = _folder(repo, work)
     assert folder is not None
     with _errors_name_sink(work):
-        listed = partial(folder.listed, _change(context, work, []), place_of(context, work.name))
-        reads: list[Callable[[], Any]] = [partial(_is_recorded, context, work), listed]
-        is_recorded, there = side_by_side(context.store, reads)
-    return not is_recorded and _publish(context, work, there)
+        listed = partial(folder.listed, _change(repo, work, []), place_of(repo, work.name))
+        reads: list[Callable[[], Any]] = [partial(_is_recorded, repo, work), listed]
+        is_recorded, there = side_by_side(repo.store, reads)
+    return not is_recorded and _publish(repo, work, there)
 
 
-def repair(context: Context, head: Commit | None) -> list[int]:
+def repair(repo: Opened, head: Commit | None) -> list[int]:
     """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
-    if head is None or not context.publishes:
+    if head is None or not repo.publishes:
         return []
-    return [commit.version for commit in _left(context, head) if publish(context, commit)]
+    return [commit.version for commit in _left(repo, head) if publish(repo, commit)]
 
 
-def _left(context: Context, head: Commit) -> Iterator[Commit]:
+def _left(repo: Opened, head: Commit) -> Iterator[Commit]:
     """Yield the versions that may be unpublished. A copy leaves those of the original to the original."""
-    for commit in context.log.commits(head.published_through + 1, through=head):
-        if commit.pipeline_uuid == context.initialised().uuid:
+    for commit in repo.log.commits(head.published_through + 1, through=head):
+        if commit.pipeline_uuid == repo.initialised().uuid:
             yield commit
 
 
-def republish(context: Context, since: int, only: str | None) -> list[int]:
+def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     """Make the files of every version from `since` visible again. Return the versions for which that was done.
 
     Versions that a later commit withdrew are left out, as are sinks that the code does not have any more. A function is
     called again only if `only` names it.
     """
-    commits = list(context.log.commits(since))
-    _warn_of_lost(context, [work for commit in commits for work in works(context, commit)])
+    commits = list(repo.log.commits(since))
+    _warn_of_lost(repo, [work for commit in commits for work in works(repo, commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
         ours = VersionOf(commit.branch, commit.version)
-        todo = [work for work in works(context, commit) if (work.name, ours) not in gone]
-        asked = [work for work in todo if _is_asked(context, work, only)]
-        if [work for work in asked if _publish(context, work)]:
+        todo = [work for work in works(repo, commit) if (work.name, ours) not in gone]
+        asked = [work for work in todo if _is_asked(repo, work, only)]
+        if [work for work in asked if _publish(repo, work)]:
             done.append(commit.version)
     return done
 
 
-def _warn_of_lost(context: Context, works: Sequence[Work]) -> None:
-    for name in sorted({work.name for work in works if work.files and context.declared_sink(work.name) is None}):
+def _warn_of_lost(repo: Opened, works: Sequence[Work]) -> None:
+    for name in sorted({work.name for work in works if work.files and repo.declared_sink(work.name) is None}):
         LOG.warning("sink `%s` is left out, because this code does not have it; its files stay where they are", name)
 
 
-def take_over(context: Context, sink: str, others: Sequence[Seen]) -> None:
+def take_over(repo: Opened, sink: str, others: Sequence[Seen]) -> None:
     """Publish, under our own uuid, the versions among `others` that we have from the repository we are a copy of."""
-    newest = context.log.head()
+    newest = repo.log.head()
     for version in sorted({one.version for one in others if newest is not None and one.version <= newest.version}):
-        commit = context.log.commit(version)
+        commit = repo.log.commit(version)
         if any(one.version == version and commit.pipeline_uuid.startswith(one.uuid) for one in others):
-            for work in works(context, commit):
+            for work in works(repo, commit):
                 if work.name == sink:
-                    _publish(context, work)
+                    _publish(repo, work)
 
 
-def _is_asked(context: Context, work: Work, only: str | None) -> bool:
-    sink = context.declared_sink(work.name)
+def _is_asked(repo: Opened, work: Work, only: str | None) -> bool:
+    sink = repo.declared_sink(work.name)
     if sink is None:
         return False
     return work.name == only if asked.is_called(sink) or only is not None else bool(work.files)
 
 
-def published_through(context: Context, head: Commit | None) -> int:
+def published_through(repo: Opened, head: Commit | None) -> int:
     """Return the last version up to which all versions are published, or -1. This reads the records."""
-    if head is None or not context.publishes:
+    if head is None or not repo.publishes:
         return -1
-    for commit in _left(context, head):
-        todo = [work for work in works(context, commit) if not _is_lost_function(context, work)]
-        if any(_record(context, work) is None for work in todo):
+    for commit in _left(repo, head):
+        todo = [work for work in works(repo, commit) if not _is_lost_function(repo, work)]
+        if any(_record(repo, work) is None for work in todo):
             return commit.version - 1
     return head.version
 
 
-def works(context: Context, commit: Commit) -> Iterator[Work]:
+def works(repo: Opened, commit: Commit) -> Iterator[Work]:
     """Yield what there is to do for a version, sink by sink."""
-    if not context.publishes or commit.branch != context.branch:
+    if not repo.publishes or commit.branch != repo.branch:
         return
     for name in dict.fromkeys((*commit.sinks, *commit.withdraws, *commit.adds)):
         described = commit.sinks.get(name, NOT_DESCRIBED)
-        if is_called(described) and context.branch != MAIN:
+        if is_called(described) and repo.branch != MAIN:
             continue
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
         is_kept = described["kind"] is None and not rules_of(commit).adds_published
@@ -182,24 +182,24 @@ def works(context: Context, commit: Commit) -> Iterator[Work]:
             yield Work(commit, name, described, files, withdraws)
 
 
-def _withdraw_if_late(context: Context, work: Work) -> None:
+def _withdraw_if_late(repo: Opened, work: Work) -> None:
     """Delete what we have just copied if the version was withdrawn while this process stalled.
 
     Other places than folders do not add it then; see `Sink.apply`.
     """
-    head, folder = context.log.head(), _folder(context, work)
+    head, folder = repo.log.head(), _folder(repo, work)
     if folder is not None and head is not None and not is_shown(head, work.commit.version, work.name):
-        place = place_of(context, work.name)
+        place = place_of(repo, work.name)
         ours = [one for one in folder.seen(place) if one.is_ours and one.version == work.commit.version]
         folder.remove(place, [one.name for one in ours])
 
 
-def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = None) -> bool:
+def _publish(repo: Opened, work: Work, there: Mapping[str, Entry] | None = None) -> bool:
     """Make a version visible in one sink, and record that. `there`: its files that were just seen in the place.
 
     Return False if its function left the code, or if its objects were given up.
     """
-    if _is_lost_function(context, work):
+    if _is_lost_function(repo, work):
         LOG.warning(
             "sink `%s`: version %d was committed for a function of foreachBatch that this code does not have; the "
             "function is not called; see `tidemill outputs --sink %s`", work.name, work.commit.version, work.name,
@@ -207,23 +207,23 @@ def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = N
         return False
     commit = work.commit
     with _errors_name_sink(work):
-        records = [(one, read_record(context, one, work.name)) for one in work.withdraws]
+        records = [(one, read_record(repo, one, work.name)) for one in work.withdraws]
         known = [record for _, record in records if record is not None]
-        sink, place = context.declared_sink(work.name), place_of(context, work.name)
+        sink, place = repo.declared_sink(work.name), place_of(repo, work.name)
         former = [one for one in known if is_former(sink, one)]
         shown = _place_of_record(work, sink, known)
         withdraws = [(one, record) for one, record in records if record not in former]
         try:
-            change = dataclasses.replace(_change(context, work, withdraws), there=there)
+            change = dataclasses.replace(_change(repo, work, withdraws), there=there)
             applied = Applied() if sink is None else asked.applied(sink, change, place)
         except CorruptState:
-            if not _is_given_up(context, work):
+            if not _is_given_up(repo, work):
                 raise
-            _withdraw_if_late(context, work)
+            _withdraw_if_late(repo, work)
             return False
         withdrawn = applied.withdrawn + withdraw_former(former, place)
         is_first = _claim(
-            context,
+            repo,
             Published(
                 branch=commit.branch,
                 version=commit.version,
@@ -240,16 +240,16 @@ def _publish(context: Context, work: Work, there: Mapping[str, Entry] | None = N
             ),
         )
         if not is_first:
-            _withdraw_if_late(context, work)
+            _withdraw_if_late(repo, work)
     return True
 
 
-def _is_given_up(context: Context, work: Work) -> bool:
+def _is_given_up(repo: Opened, work: Work) -> bool:
     """Whether objects of a version may be deleted: it was withdrawn while this process stalled, or is not kept."""
-    head, version = context.log.head(), work.commit.version
+    head, version = repo.log.head(), work.commit.version
     if head is not None and not is_shown(head, version, work.name):
         return True
-    if is_kept(context.refresh(), At(work.commit.branch, version)):
+    if is_kept(repo.refresh(), VersionOf(work.commit.branch, version)):
         return False
     LOG.warning("sink `%s`: version %d is no longer kept, so its files cannot be published again", work.name, version)
     return True
@@ -266,9 +266,9 @@ def _errors_name_sink(work: Work) -> Iterator[None]:
         raise type(error)(f"{what}: {error.message}", hint=hint) from error
 
 
-def _is_lost_function(context: Context, work: Work) -> bool:
-    has_code = context.recorded is None
-    return has_code and is_called(work.described) and context.declared_sink(work.name) is None
+def _is_lost_function(repo: Opened, work: Work) -> bool:
+    has_code = repo.recorded is None
+    return has_code and is_called(work.described) and repo.declared_sink(work.name) is None
 
 
 def _place_of_record(work: Work, sink: Sink | None, records: Sequence[Published]) -> Sink | Published:
@@ -288,90 +288,90 @@ def _place_of_record(work: Work, sink: Sink | None, records: Sequence[Published]
     )
 
 
-def place_of(context: Context, sink: str, uuid: str | None = None) -> SinkPlace:
+def place_of(repo: Opened, sink: str, uuid: str | None = None) -> SinkPlace:
     """Return what a sink needs to work at its place. Of a copy of a repository it is the copy's uuid that counts.
 
     `uuid` is that of the repository, if the caller knows it; otherwise it is read from `refs/`.
     """
-    owner = Owner(context.job.pipeline, context.initialised().uuid if uuid is None else uuid, sink)
-    return SinkPlace(owner, context.store, context.storage_options.get("sink"))
+    owner = Owner(repo.job.pipeline, repo.initialised().uuid if uuid is None else uuid, sink)
+    return SinkPlace(owner, repo.store, repo.storage_options.get("sink"))
 
 
-def _change(context: Context, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]) -> Change:
+def _change(repo: Opened, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]) -> Change:
     return Change(
         version=work.commit.version,
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
         adds=work.files,
-        withdraws=list(_withdrawn(context, work, withdraws)),
+        withdraws=list(_withdrawn(repo, work, withdraws)),
         same_rows=rules_of(work.commit).same_rows,
     )
 
 
 def _withdrawn(
-    context: Context, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]
+    repo: Opened, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]
 ) -> Iterator[Withdrawn]:
     """Yield the versions that the commit withdraws, without those of the repository of which this is a copy."""
-    uuid, sink = context.initialised().uuid, context.declared_sink(work.name)
+    uuid, sink = repo.initialised().uuid, repo.declared_sink(work.name)
     for one, record in withdraws:
-        commit = context.log.commit(one.version)
+        commit = repo.log.commit(one.version)
         if record is not None and sink is not None and record.uri != sink.uri:
             LOG.warning(
                 "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; "
                 "its files stay there", work.name, record.version, record.path,
             )  # fmt: skip
-        files = [] if record is None else names_of(record, place_of(context, work.name).owner)
+        files = [] if record is None else names_of(record, place_of(repo, work.name).owner)
         if files or commit.pipeline_uuid == uuid:
             path = commit.sinks.get(work.name, NOT_DESCRIBED)["path"]
             yield Withdrawn(one.branch, one.version, path or "", files)
 
 
-def _records(context: Context, branch: str, sink: str) -> Numbered:
-    return Numbered(context.store, names.published(branch, sink), "published record")
+def _records(store: Store, branch: str, sink: str) -> Numbered:
+    return Numbered(store, names.published(branch, sink), "published record")
 
 
-def read_record(context: Context, version: VersionOf, sink: str) -> Published | None:
+def read_record(repo: Opened, version: VersionOf, sink: str) -> Published | None:
     """Return the record of what a sink shows of a version, or None if nothing was published."""
-    records = _records(context, version.branch, sink)
+    records = _records(repo.store, version.branch, sink)
     data = records.read(version.version)
     return None if data is None else decode(Published, data, records.name(version.version))
 
 
-def _record(context: Context, work: Work) -> Published | None:
+def _record(repo: Opened, work: Work) -> Published | None:
     """Return the record of a version in a sink. `CorruptState` if it is that of another commit."""
     commit = work.commit
-    found = read_record(context, VersionOf(commit.branch, commit.version), work.name)
+    found = read_record(repo, VersionOf(commit.branch, commit.version), work.name)
     if found is not None:
-        _check_same(context, found, commit.checksum)
+        _check_same(repo.store, found, commit.checksum)
     return found
 
 
-def _is_recorded(context: Context, work: Work) -> bool:
+def _is_recorded(repo: Opened, work: Work) -> bool:
     """Whether a version is published in a sink.
 
     Once the newest version of a sink was seen to be recorded, the store is not asked again.
     """
     commit = work.commit
-    if context.published_seen.get(work.name) == commit.checksum:
+    if repo.session.published.get(work.name) == commit.checksum:
         return True
-    is_there = _record(context, work) is not None
+    is_there = _record(repo, work) is not None
     if is_there:
-        context.published_seen[work.name] = commit.checksum
+        repo.session.published[work.name] = commit.checksum
     return is_there
 
 
-def _claim(context: Context, record: Published) -> bool:
+def _claim(repo: Opened, record: Published) -> bool:
     """Create the record, unless another process made the version visible first. Return whether it is ours."""
-    records = _records(context, record.branch, record.sink)
+    records = _records(repo.store, record.branch, record.sink)
     data = encode(record)
     found = records.claim(record.version, data)
-    _check_same(context, decode(Published, found, records.name(record.version)), record.commit_checksum)
-    context.published_seen[record.sink] = record.commit_checksum
+    _check_same(repo.store, decode(Published, found, records.name(record.version)), record.commit_checksum)
+    repo.session.published[record.sink] = record.commit_checksum
     return found == data
 
 
-def _check_same(context: Context, found: Published, commit_checksum: str) -> None:
+def _check_same(store: Store, found: Published, commit_checksum: str) -> None:
     if found.commit_checksum != commit_checksum:
-        uri = _records(context, found.branch, found.sink).uri(found.version)
+        uri = _records(store, found.branch, found.sink).uri(found.version)
         raise CorruptState(
             f"read `{uri}`: it was published from the commit with checksum {found.commit_checksum}, but the commit of "
             f"version {found.version} has {commit_checksum}",

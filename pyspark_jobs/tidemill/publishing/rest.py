@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .. import names
 from ..errors import CorruptState
 from ..protocol.records import AddedOutput, OutputFile, Published, VersionOf, digest
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sinks.asked import folder_of
 from ..sinks.joined import only_versions
 from ..sinks.public import parsed
@@ -40,23 +40,23 @@ class Writing:
     stored: list[str] = field(default_factory=list)
 
 
-def store_rest(context: Context, rest: Rest, batch_ids: Collection[int], to: Writing) -> AddedOutput | None:
+def store_rest(repo: Opened, rest: Rest, batch_ids: Collection[int], to: Writing) -> AddedOutput | None:
     """Store the rows of a record with some batch ids, and return them.
 
     None if nothing stays, or the files are at an earlier place.
     """
-    output = context.job.outputs[rest.sink]
-    record = read_record(context, VersionOf(context.branch, rest.record), rest.sink)
+    output = repo.job.outputs[rest.sink]
+    record = read_record(repo, VersionOf(repo.branch, rest.record), rest.sink)
     if record is None or output.sink is None or record.uri != output.sink.uri:
         return None  # files at an earlier place stay there
-    files = list(_stored(context, record, rest.sink, batch_ids, to))
-    return AddedOutput(context.branch, rest.record, files) if files else None
+    files = list(_stored(repo, record, rest.sink, batch_ids, to))
+    return AddedOutput(repo.branch, rest.record, files) if files else None
 
 
 def _stored(
-    context: Context, record: Published, sink: str, batch_ids: Collection[int], to: Writing
+    repo: Opened, record: Published, sink: str, batch_ids: Collection[int], to: Writing
 ) -> Iterator[OutputFile]:
-    folder, place = folder_of(context.job.outputs[sink].sink), place_of(context, sink)
+    folder, place = folder_of(repo.job.outputs[sink].sink), place_of(repo, sink)
     assert folder is not None
     for file in record.files:
         public = parsed(file.name)
@@ -77,7 +77,7 @@ def _stored(
         if rows:
             part = len(to.stored)
             stem = names.again_stem(to.number, to.attempt, 0, "rewind")
-            name = names.output(sink, context.branch, stem, 0, part, extension)
+            name = names.output(sink, repo.branch, stem, 0, part, extension)
             to.stored.append(name)
-            etag = context.store.put(name, left) or ""
+            etag = repo.store.put(name, left) or ""
             yield OutputFile(name, digest(left), len(left), rows, 0, 0, part, suffix, extension, etag)

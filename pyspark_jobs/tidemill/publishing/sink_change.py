@@ -16,7 +16,7 @@ from ..protocol.named import output_files
 from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..repo.discard import discarded_if_full
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
 from ..sinks.asked import folder_of
 from ..sinks.joined import can_join
@@ -53,91 +53,89 @@ class SinkChange:
         return found
 
 
-def sink_change(context: Context, head: Commit | None, target: Commit | None, verb: str) -> SinkChange:
+def sink_change(repo: Opened, head: Commit | None, target: Commit | None, verb: str) -> SinkChange:
     """Return what sinks need if the next version restores `target`. `InvalidInput` if a sink cannot do it."""
     change = correction(head, target)
-    withdraws = _by_sink(context, change)
+    withdraws = _by_sink(repo, change)
     for sink, records in withdraws.items():
-        refuse_unless_withdrawable(context, sink, records, verb)
-    rest = _rest(context, withdraws, change)
-    added = _added(context, change, rest, verb)
+        refuse_unless_withdrawable(repo, sink, records, verb)
+    rest = _rest(repo, withdraws, change)
+    added = _added(repo, change, rest, verb)
     return SinkChange(verb, change.undone, change.shown_by, withdraws, added, rest)
 
 
-def published_instead(context: Context, head: Commit | None, change: SinkChange, to: Writing) -> Changes:
+def published_instead(repo: Opened, head: Commit | None, change: SinkChange, to: Writing) -> Changes:
     """Store what stays of withdrawn files, and return what the commit says of the sinks."""
     adds: dict[str, list[AddedOutput]] = {}
-    with fenced_if_overtaken(context, head, change.verb), discarded_if_full(context.store, to.attempt):
+    with fenced_if_overtaken(repo, head, change.verb), discarded_if_full(repo.store, to.attempt):
         for one in sorted(change.rest, key=lambda one: min(one.versions)):
-            made = store_rest(context, one, _batch_ids(context, head, one.versions), to)
+            made = store_rest(repo, one, _batch_ids(repo, head, one.versions), to)
             if made is not None:
                 adds.setdefault(one.sink, []).append(made)
     for sink, added in change.added.items():
         adds.setdefault(sink, []).extend(added)
-    withdraws = {
-        sink: [VersionOf(context.branch, one) for one in records] for sink, records in change.withdraws.items()
-    }
+    withdraws = {sink: [VersionOf(repo.branch, one) for one in records] for sink, records in change.withdraws.items()}
     return {"shown_by": change.shown_by, "withdraws": withdraws, "adds": adds}
 
 
-def _batch_ids(context: Context, head: Commit | None, versions: Collection[int]) -> set[int]:
+def _batch_ids(repo: Opened, head: Commit | None, versions: Collection[int]) -> set[int]:
     """Return what rows of versions have in `_batch_id`. Those of a promotion have the versions of the branch."""
     found = set(versions)
     for version in found.intersection([] if head is None else head.promotions):
-        found |= _promoted_ids(context, context.log.commit(version))
+        found |= _promoted_ids(repo, repo.log.commit(version))
     return found
 
 
-def _promoted_ids(context: Context, promotion: Commit) -> set[int]:
+def _promoted_ids(repo: Opened, promotion: Commit) -> set[int]:
     """Return the versions that wrote the rows of a promotion. A version of a branch may be a promotion, too."""
     found: set[int] = set()
     for one in (one for those in promotion.adds.values() for one in those if one.branch != promotion.branch):
-        made = Log(context.store, one.branch).commit(one.version)
-        found |= _promoted_ids(context, made) if rules_of(made).of_branch else {one.version}
+        made = Log(repo.store, one.branch).commit(one.version)
+        found |= _promoted_ids(repo, made) if rules_of(made).of_branch else {one.version}
     return found
 
 
-def _ours(context: Context, versions: Sequence[int]) -> list[Commit]:
+def _ours(repo: Opened, versions: Sequence[int]) -> list[Commit]:
     """Return the commits of versions, without those of the repository of which this is a copy."""
-    uuid = context.initialised().uuid
-    return [commit for version in versions if (commit := context.log.commit(version)).pipeline_uuid == uuid]
+    uuid = repo.initialised().uuid
+    return [commit for version in versions if (commit := repo.log.commit(version)).pipeline_uuid == uuid]
 
 
-def _by_sink(context: Context, change: Correction) -> dict[str, list[int]]:
+def _by_sink(repo: Opened, change: Correction) -> dict[str, list[int]]:
     """Return by sink which records are withdrawn that published something there."""
     found: dict[str, list[int]] = {}
     records = {record for one in (change.others, *change.sinks.values()) for record in one.withdraws}
-    for commit in _ours(context, sorted(records)):
-        for sink in published_sinks(context, commit):
+    for commit in _ours(repo, sorted(records)):
+        for sink in published_sinks(repo, commit):
             if commit.version in change.of(sink).withdraws:
                 found.setdefault(sink, []).append(commit.version)
     return found
 
 
-def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Correction) -> list[Rest]:
+def _rest(repo: Opened, withdraws: Mapping[str, Sequence[int]], change: Correction) -> list[Rest]:
     """Return what stays of withdrawn files. Sinks without plain files get the outputs of these versions instead."""
     found = []
     for name, records in withdraws.items():
-        folder = folder_of(context.declared_sink(name))
+        folder = folder_of(repo.declared_sink(name))
         if folder is not None and can_join(folder.extension):
             rest = change.of(name).rest
             found += [Rest(name, record, rest[record]) for record in records if record in rest]
     return found
 
 
-def _added(context: Context, change: Correction, rest: Sequence[Rest], verb: str) -> dict[str, list[AddedOutput]]:
+def _added(repo: Opened, change: Correction, rest: Sequence[Rest], verb: str) -> dict[str, list[AddedOutput]]:
     """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
     found: dict[str, list[AddedOutput]] = {}
     versions = {version for one in (change.others, *change.sinks.values()) for version in one.adds}
     stays = {(one.sink, version) for one in rest for version in one.versions}
-    for commit in _ours(context, sorted(versions)):
+    for commit in _ours(repo, sorted(versions)):
         version = commit.version
-        for sink in published_sinks(context, commit):
+        for sink in published_sinks(repo, commit):
             if version not in change.of(sink).adds or (sink, version) in stays:
                 continue
             files = list(itertools.chain(*output_files(commit, sink)))
             if files:
-                refuse_if_gone(context.initialised(), context.at(version), f"{verb}: publish again")
-            refuse_unless_shown_again(context, sink, version, verb)
-            found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
+                refuse_if_gone(repo.initialised(), repo.version_of(version), f"{verb}: publish again")
+            refuse_unless_shown_again(repo, sink, version, verb)
+            found.setdefault(sink, []).append(AddedOutput(repo.branch, version, files))
     return found

@@ -15,7 +15,7 @@ from ..protocol.described import is_called
 from ..protocol.history import is_shown, last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Published, VersionOf
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Sink
 from ..sinks.folder import Folder
@@ -48,27 +48,27 @@ def first_suspect(head: Commit) -> int:
     return min((first for first, by in found if head.version - by <= SUSPECT_VERSIONS), default=head.version + 1)
 
 
-def published_sinks(context: Context, commit: Commit) -> list[str]:
+def published_sinks(repo: Opened, commit: Commit) -> list[str]:
     """Return the sinks in which a version shows rows, or whose function was called for it."""
     return [
         work.name
-        for work in works(context, commit)
+        for work in works(repo, commit)
         if work.files or (is_called(work.described) and rules_of(commit).carries_out)
     ]
 
 
-def refuse_unless_withdrawable(context: Context, name: str, versions: Sequence[int], verb: str) -> None:
+def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int], verb: str) -> None:
     """Raise `InvalidInput` if what a sink published of versions cannot be withdrawn by this code.
 
     Files of a sink that the code no longer has are deleted by their records. Calls of a function cannot be undone so.
     """
-    sink = context.declared_sink(name)
-    described = {one: context.log.commit(one).sinks.get(name, NOT_DESCRIBED) for one in versions}
+    sink = repo.declared_sink(name)
+    described = {one: repo.log.commit(one).sinks.get(name, NOT_DESCRIBED) for one in versions}
     calls = [one for one in versions if is_called(described[one])]
     former = [
         one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
     ]
-    records = _published(context, name, former, verb)
+    records = _published(repo, name, former, verb)
     with _way_out(name, verb):
         if calls and (sink is None or not asked.is_called(sink)):
             raise InvalidInput(
@@ -76,14 +76,14 @@ def refuse_unless_withdrawable(context: Context, name: str, versions: Sequence[i
                 "code does not have"
             )
         for (kind, uri), of in places_of(records):
-            check_former(kind, uri, of, place_of(context, name))
+            check_former(kind, uri, of, place_of(repo, name))
     if sink is not None and len(former) < len(versions):
         _refuse_withdrawal(name, sink, verb)
 
 
-def refuse_unless_shown_again(context: Context, name: str, version: int, verb: str) -> None:
+def refuse_unless_shown_again(repo: Opened, name: str, version: int, verb: str) -> None:
     """Raise `InvalidInput` if this code cannot publish a version again, because it does not have the sink."""
-    sink = context.declared_sink(name)
+    sink = repo.declared_sink(name)
     if sink is not None:
         _refuse_withdrawal(name, sink, verb)
         return
@@ -101,11 +101,11 @@ def _refuse_withdrawal(name: str, sink: Sink, verb: str) -> None:
         raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
 
 
-def _published(context: Context, name: str, versions: Sequence[int], verb: str) -> list[Published]:
+def _published(repo: Opened, name: str, versions: Sequence[int], verb: str) -> list[Published]:
     """Return the records of versions. `InvalidInput` for one that is not published yet."""
     records = []
     for version in versions:
-        record = read_record(context, VersionOf(context.branch, version), name)
+        record = read_record(repo, VersionOf(repo.branch, version), name)
         if record is None:
             raise InvalidInput(
                 f"{verb}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
@@ -125,17 +125,17 @@ def _way_out(name: str, verb: str) -> Iterator[None]:
         raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
 
 
-def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> dict[str, list[str]]:
+def withdraw_strays(repo: Opened, head: Commit | None, since: int = 0) -> dict[str, list[str]]:
     """Withdraw files of versions from `since` on that were withdrawn before, and return their names by sink.
 
     A process that stalled while it published may copy them after the withdrawal, and then die. On S3, the files of
     versions before `since` are not listed, unless they are in partition folders.
     """
     found: dict[str, list[str]] = {}
-    if head is None or not context.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
+    if head is None or not repo.publishes or not (head.replaced or head.shown_by or last_forget(head) is not None):
         return found
-    for name, folder in _folders(context, head):
-        place = place_of(context, name)
+    for name, folder in _folders(repo, head):
+        place = place_of(repo, name)
         seen = folder.seen(place, since - 1)
         strays = sorted(one.name for one in seen if one.is_ours and not is_shown(head, one.version, name))
         if strays:
@@ -148,15 +148,15 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     return found
 
 
-def _folders(context: Context, head: Commit) -> Iterator[tuple[str, Folder]]:
+def _folders(repo: Opened, head: Commit) -> Iterator[tuple[str, Folder]]:
     """Yield the folders of sinks: of those of the code, and of others that were withdrawn from recently."""
-    for name, output in context.job.outputs.items():
+    for name, output in repo.job.outputs.items():
         folder = asked.folder_of(output.sink)
         if folder is not None:
             yield name, folder
     for by in [last + 1 for _, last in head.replaced if head.version - last <= SUSPECT_VERSIONS]:
-        for name in context.log.commit(by).withdraws:
-            record = read_record(context, VersionOf(context.branch, by), name)
+        for name in repo.log.commit(by).withdraws:
+            record = read_record(repo, VersionOf(repo.branch, by), name)
             folder = None if record is None else recorded_folder(record.kind, record.uri)
-            if folder is not None and context.declared_sink(name) is None:
+            if folder is not None and repo.declared_sink(name) is None:
                 yield name, folder

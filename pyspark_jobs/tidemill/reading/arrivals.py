@@ -13,7 +13,7 @@ from typing import Any
 
 from ..protocol.records import Commit
 from ..repo.identity import folders
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sources.contract import SourceFile
 from ..sources.folder import entries_of, open_folder
 from ..sources.ledger import unlike
@@ -30,12 +30,12 @@ class Watched:
     selection: Selection
 
 
-def watched(context: Context, head: Commit | None) -> list[Watched]:
+def watched(repo: Opened, head: Commit | None) -> list[Watched]:
     """Return the folders of the sources that the head has."""
     recorded = {} if head is None else head.sources
     return [
         Watched(name, uri, Selection.of(recorded.get(name, {}).get("files", {})))
-        for name, uri in folders(context, head).items()
+        for name, uri in folders(repo, head).items()
         if uri is not None and recorded.get(name, {}).get("is_folder", True)
     ]
 
@@ -51,7 +51,7 @@ def listed(uri: str, storage_options: Mapping[str, Any] | None = None, start_aft
 
 
 def waiting(
-    context: Context, head: Commit | None, folders: Sequence[Watched], entries: Mapping[str, Sequence[Entry]]
+    repo: Opened, head: Commit | None, folders: Sequence[Watched], entries: Mapping[str, Sequence[Entry]]
 ) -> list[SourceFile]:
     """Return the files of the listed `entries`, by folder, that no commit up to `head` has read."""
     files = [
@@ -60,4 +60,4 @@ def waiting(
         for entry in entries.get(folder.uri, ())
         if folder.selection.has(entry)
     ]
-    return list(unlike(context.ledger(head).map, files))
+    return list(unlike(repo.ledger(head).map, files))

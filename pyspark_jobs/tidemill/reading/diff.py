@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..protocol.history import effective, is_effective
-from ..repo.at import branch_name, commit_at
 from ..repo.identity import warn_if_moved
 from ..repo.open import on_branch_of
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.steps import Steps
-from ..repo.versions import VersionSpec
+from ..repo.versions import VersionSpec, branch_name, commit_at
 from ..schema import empty_table, int64_array
 from .diff_outputs import OutputDiff, output_diff
 from .diff_state import Point, StateDiff, Wanted, state_diff
@@ -81,21 +80,21 @@ class DiffRequest:
         return Wanted(None, self.variable, self.partial, self.tolerance, self.limit)
 
 
-def diff(context: Context, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> DiffReport | StateDiff | OutputDiff:
+def diff(repo: Opened, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> DiffReport | StateDiff | OutputDiff:
     """Compare two versions: an operator's state, a sink's outputs, or everything."""
     asked.check()
-    warn_if_moved(context)
+    warn_if_moved(repo)
     if asked.operator is not None:
-        return state_diff(*_points(context, a, b, asked.operator), asked.operator, asked.of_state)
-    one, other = _points(context, a, b)
+        return state_diff(*_points(repo, a, b, asked.operator), asked.operator, asked.of_state)
+    one, other = _points(repo, a, b)
     if asked.sink is not None:
         return output_diff(one, other, asked.sink, asked.ids, asked.tolerance, asked.limit)
     return _report(one, other, asked)
 
 
-def _points(context: Context, a: VersionSpec, b: VersionSpec, operator: str | None = None) -> tuple[Point, Point]:
+def _points(repo: Opened, a: VersionSpec, b: VersionSpec, operator: str | None = None) -> tuple[Point, Point]:
     verb = "compare" if operator is None else f"compare the state of `{operator}` in"
-    return Point(*commit_at(context, a, verb, operator)), Point(*commit_at(context, b, verb, operator))
+    return Point(*commit_at(repo, a, verb, operator)), Point(*commit_at(repo, b, verb, operator))
 
 
 def _report(a: Point, b: Point, asked: DiffRequest) -> DiffReport:
@@ -108,7 +107,7 @@ def _report(a: Point, b: Point, asked: DiffRequest) -> DiffReport:
             operators[name] = state_diff(a, b, name, asked.of_state)
         except InvalidInput as error:
             problems[f"operator `{name}`"] = error.message
-    for name in dict.fromkeys([*sink_names(b.context, b.commit), *sink_names(a.context, a.commit)]):
+    for name in dict.fromkeys([*sink_names(b.repo, b.commit), *sink_names(a.repo, a.commit)]):
         try:
             sinks[name] = output_diff(a, b, name, asked.ids, asked.tolerance, asked.limit)
         except InvalidInput as error:
@@ -134,10 +133,10 @@ class Range:
     partial: bool = False
 
 
-def changes(context: Context, asked: Range) -> pa.Table:
+def changes(repo: Opened, asked: Range) -> pa.Table:
     """Return the keys whose state changed after one version up to another, with both values; net, or by version."""
-    warn_if_moved(context)
-    a, b = _points(context, asked.from_version, asked.to_version, asked.operator)
+    warn_if_moved(repo)
+    a, b = _points(repo, asked.from_version, asked.to_version, asked.operator)
     keys: Sequence[Any] | None = None if asked.keys is None else list(asked.keys)
     wanted = Wanted(keys, asked.variable, asked.partial, verb="changes")
     if not asked.each:
@@ -158,24 +157,24 @@ def _after(a: Point, b: Point) -> Iterator[Point]:
     If the promotion kept the outputs of versions that are not its branch's, `a` may be one of these. Then the promotion
     is a version like any other.
     """
-    steps = Steps(b.context, b.commit, kept_only=True)
+    steps = Steps(b.repo, b.commit, kept_only=True)
     place = 0 if a.version < 0 else steps.ends.get(a.version)
     if place is None:
         for version in effective(b.commit, a.version + 1):
-            yield Point(b.context, b.context.log.commit(version))
+            yield Point(b.repo, b.repo.log.commit(version))
         return
-    opened = {b.context.at(b.version).branch: b.context}
+    opened = {b.repo.version_of(b.version).branch: b.repo}
     for step in steps.all[place:]:
-        own = b.context if steps.is_own(step) else opened.get(step.branch)
+        own = b.repo if steps.is_own(step) else opened.get(step.branch)
         if own is None:
-            own = opened[step.branch] = on_branch_of(b.context, step.branch)
+            own = opened[step.branch] = on_branch_of(b.repo, step.branch)
         yield Point(own, steps.commit(step))
 
 
 def _check_history(a: Point, b: Point) -> None:
     """Raise `InvalidInput` unless the first version is in the effective history of the second one."""
     there = a.version < 0 or (b.commit is not None and is_effective(b.commit, a.version))
-    if not there or a.context.at(a.version) != b.context.at(a.version):
+    if not there or a.repo.version_of(a.version) != b.repo.version_of(a.version):
         raise InvalidInput(
             f"changes {a.label}..{b.label}: the first version is not in the effective history of the second one",
             hint="leave out each=True or --each to compare the two versions",
@@ -189,8 +188,8 @@ def _name_at(then: Point, now: Point, operator: str) -> str:
 
 def _of_version(table: pa.Table, at: Point) -> pa.Table:
     """Add the columns `branch` and `version` to the rows of a version."""
-    made_by = at.context.at(at.version).branch
-    branch = pa.array([branch_name(at.context, made_by)] * table.num_rows, pa.string())
+    made_by = at.repo.version_of(at.version).branch
+    branch = pa.array([branch_name(at.repo, made_by)] * table.num_rows, pa.string())
     version = int64_array([at.version] * table.num_rows)
     found = table.add_column(0, pa.field(OF_BRANCH, pa.string()), branch)
     return found.add_column(0, pa.field(OF_VERSION, pa.int64()), version)

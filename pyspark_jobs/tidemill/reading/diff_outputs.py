@@ -18,10 +18,11 @@ import pyarrow.types as pt
 from ..errors import InvalidInput
 from ..names import ADDED
 from ..protocol.named import output_files
-from ..protocol.records import Commit, OutputFile
-from ..protocol.retained import At, refuse_if_gone
+from ..protocol.records import Commit, OutputFile, VersionOf
+from ..protocol.retained import refuse_if_gone
 from ..protocol.spans import Span, history, without
 from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
+from ..sinks.forms import with_added
 from ..sources import connections
 from .diff_state import Point
 from .read import decode_files, kept, sink_schema
@@ -65,9 +66,9 @@ def output_diff(
     name, schema = _schema(a, b, sink)
     ours, theirs = _own(a, b, name)
     ours, theirs = _without_equal_files(ours, theirs)
-    with kept(a.context, a.commit), kept(b.context, b.commit):
+    with kept(a.repo, a.commit), kept(b.repo, b.commit):
         before, after = ([_read(point, name, one) for one in found] for point, found in ((a, ours), (b, theirs)))
-    schema = pa.schema([*schema, *(pa.field(one, pa.int64()) for one in ADDED)])
+    schema = with_added(schema)
     shared, not_compared = _shared([*before, *after], schema)
     if not ids:
         shared = pa.schema([one for one in shared if one.name not in ADDED])
@@ -112,21 +113,21 @@ def bag_difference(before: pa.Table, after: pa.Table, tolerance: float | None = 
 def _schema(a: Point, b: Point, sink: str) -> tuple[str, pa.Schema]:
     """Return the name and columns of a sink in the second version, or in the first one if only that has it."""
     try:
-        return sink_schema(b.context, sink)
+        return sink_schema(b.repo, sink)
     except InvalidInput:
-        return sink_schema(a.context, sink)
+        return sink_schema(a.repo, sink)
 
 
 def _own(a: Point, b: Point, sink: str) -> tuple[list[_Files], list[_Files]]:
     """Return the files of the versions that only one of both histories has."""
-    refs = b.context.initialised()
-    before, after = (history(refs, point.context.branch, point.commit) for point in (a, b))
+    refs = b.repo.initialised()
+    before, after = (history(refs, point.repo.branch, point.commit) for point in (a, b))
 
     def files(point: Point, spans: list[Span]) -> list[_Files]:
         found: list[_Files] = []
         for version, branch in ((n, span.branch) for span in spans for n in range(span.first, span.last + 1)):
-            refuse_if_gone(refs, At(branch, version), f"diff {a.label} {b.label}: read the outputs of")
-            commit = point.context.log.commit(version)
+            refuse_if_gone(refs, VersionOf(branch, version), f"diff {a.label} {b.label}: read the outputs of")
+            commit = point.repo.log.commit(version)
             found += [_Files(commit, files) for files in output_files(commit, sink)]
         return found
 
@@ -159,7 +160,7 @@ def _content(file: OutputFile) -> tuple[str, str, str]:
 
 
 def _read(point: Point, sink: str, one: _Files) -> pa.Table:
-    return decode_files(point.context, one.commit, sink, one.files)
+    return decode_files(point.repo.store, one.commit, sink, one.files)
 
 
 def _shared(tables: Sequence[pa.Table], schema: pa.Schema) -> tuple[pa.Schema, list[str]]:

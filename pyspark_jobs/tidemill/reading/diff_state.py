@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from ..errors import InvalidInput
 from ..names import variable_name
 from ..protocol.records import Commit
-from ..repo.at import label
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.versions import label
 from ..schema import FieldChange, compare, differs, int64_scalar, one_array, shared_columns, to_ddl
 from ..spelling import unknown
 from ..state.columns import MapColumns
@@ -34,7 +34,7 @@ _TIMES = ("updated_at", "deadline")
 class Point:
     """A version that is compared: its branch, opened, and its commit. None: version -1."""
 
-    context: Context
+    repo: Opened
     commit: Commit | None
 
     @property
@@ -45,11 +45,11 @@ class Point:
     @property
     def label(self) -> str:
         """The version as users write it: `main@5`."""
-        return label(self.context, self.version)
+        return label(self.repo, self.version)
 
     def schemas(self, operator: str | None) -> dict[str, dict[str, Any]]:
         """The operators of the version."""
-        return schemas_at(self.context, self.commit, False, operator)
+        return schemas_at(self.repo, self.commit, False, operator)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class StateDiff:
 def state_diff(a: Point, b: Point, operator: str, wanted: Wanted) -> StateDiff:
     """Compare an operator's state in two versions. `InvalidInput` if its key columns differ, or for unknown names."""
     pair = _Pair.of(a, b, operator, wanted)
-    with kept(a.context, a.commit, operator), kept(b.context, b.commit, operator):
+    with kept(a.repo, a.commit, operator), kept(b.repo, b.commit, operator):
         found = _Found(pair, wanted)
         for part in pair.compared(wanted):
             found.add(part)
@@ -151,9 +151,9 @@ class _Pair:
         return _Pair(name, one.map, made(a, at_a), made(b, at_b), wanted.verb)
 
     @property
-    def context(self) -> Context:
-        """A context to read with: both are of one repository."""
-        return self.after.point.context
+    def repo(self) -> Opened:
+        """A branch to read with: both are of one repository."""
+        return self.after.point.repo
 
     @property
     def key(self) -> pa.Schema:
@@ -163,8 +163,8 @@ class _Pair:
     def compared(self, wanted: Wanted) -> Iterator[Compared]:
         """Yield the rows that may differ."""
         keys = None if wanted.keys is None else key_batch(list(wanted.keys), self.key, self.verb)
-        context = self.context
-        yield from compared(context.store, context.cache, self.before.side, self.after.side, keys)
+        repo = self.repo
+        yield from compared(repo.store, repo.cache, self.before.side, self.after.side, keys)
 
     def nothing(self) -> Compared:
         """Return a comparison without rows, which has the columns of any other."""
@@ -174,7 +174,7 @@ class _Pair:
             schema=pa.schema([*columns.key, *columns.sub_key]),
         )
         sides = (self.before.side, self.after.side)
-        found = (look_up(self.context.store, self.context.cache, one.columns, [], keys) for one in sides)
+        found = (look_up(self.repo.store, self.repo.cache, one.columns, [], keys) for one in sides)
         return Compared(keys, *found)
 
 
@@ -189,7 +189,7 @@ def _both(a: Point, b: Point, operator: str, variable: str | None) -> tuple[str,
         first, second = operator, same_operator(operator, b.commit, a.commit, in_b)
     else:
         raise unknown("operator", operator, sorted({*in_a, *in_b}))
-    found = [None if name is None else located(point.context, point.commit, False, name, None)
+    found = [None if name is None else located(point.repo, point.commit, False, name, None)
              for point, name in ((a, first), (b, second))]  # fmt: skip
     if variable is not None:
         found = [None if one is None else _of_variable(point, one, variable)
@@ -204,7 +204,7 @@ def _both(a: Point, b: Point, operator: str, variable: str | None) -> tuple[str,
 
 def _of_variable(point: Point, at: Located, variable: str) -> Located | None:
     try:
-        return located(point.context, point.commit, False, at.operator, variable)
+        return located(point.repo, point.commit, False, at.operator, variable)
     except InvalidInput:
         return None
 

@@ -12,7 +12,7 @@ from ..counts import count_of
 from ..errors import InvalidInput
 from ..pipeline.job import Action, Job
 from ..protocol.progress import iso
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
 from ..spelling import unknown
 from .history import KeyVersion, history
@@ -21,19 +21,19 @@ MOST_ROWS = 5
 """How many rows of a key are shown for a version."""
 
 
-def explain(context: Context, operator: str | None, key: Any, has_key: bool) -> list[str]:
+def explain(repo: Opened, operator: str | None, key: Any, has_key: bool) -> list[str]:
     """Return the lines of an explanation: the graph, or with a key how its state came about."""
     if not has_key:
-        refuse_without_code(context, "explain: the graph of a pipeline")
-        return list(_graph(context.job, operator))
-    only = next(iter(context.operators)) if len(context.operators) == 1 else None
+        refuse_without_code(repo, "explain: the graph of a pipeline")
+        return list(_graph(repo.job, operator))
+    only = next(iter(repo.operators)) if len(repo.operators) == 1 else None
     if operator is None and only is None:
         raise InvalidInput(
-            f"explain: the pipeline has {len(context.operators)} operators, expected the one that has the key",
-            hint=f"add operator=… or --operator: {', '.join(f'`{name}`' for name in sorted(context.operators))}",
+            f"explain: the pipeline has {len(repo.operators)} operators, expected the one that has the key",
+            hint=f"add operator=… or --operator: {', '.join(f'`{name}`' for name in sorted(repo.operators))}",
         )
     name = operator if operator is not None else str(only)
-    versions = history(context, name, key)
+    versions = history(repo, name, key)
     return [f"operator `{name}`, key {_shown(key)}: {count_of(len(versions), 'change')}", *reported(versions)]
 
 

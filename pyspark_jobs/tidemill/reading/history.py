@@ -24,17 +24,16 @@ from ..protocol.differing import Content, contents_at
 from ..protocol.history import is_effective
 from ..protocol.records import Commit, Plan
 from ..protocol.retained import seen_floor
-from ..repo.at import branch_name
 from ..repo.code import DEFINITIONS
 from ..repo.identity import warn_if_moved
 from ..repo.open import on_branch_of
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.versions import branch_name
 from ..schema import compare, differs, one_array
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
+from .causes import Fired, KeyInput, files_of, fired_as_recorded, key_input
 from .finished import finished, key_columns
-from .fired import Fired, fired_as_recorded
-from .key_rows import KeyInput, files_of, key_input
 from .located import Located, located, operator_in, same_operator, schemas_at
 from .read import key_batch
 
@@ -106,7 +105,7 @@ class KeyVersion:
 class _Cause:
     """The plan and the input of one version, read on demand."""
 
-    context: Context
+    repo: Opened
     commit: Commit
     at: Located
     key: pa.RecordBatch
@@ -115,19 +114,19 @@ class _Cause:
 
     @cached_property
     def plan(self) -> Plan | None:
-        return self.context.log.plan_of(self.commit)
+        return self.repo.log.plan_of(self.commit)
 
     @cached_property
     def input(self) -> KeyInput:
-        return key_input(self.context, self.plan, self.at.operator, self.key)
+        return key_input(self.repo, self.plan, self.at.operator, self.key)
 
     @cached_property
     def fired(self) -> Fired:
         if self.plan is None:
             return Fired([])
-        if self.context.recorded is not None:
+        if self.repo.recorded is not None:
             return fired_as_recorded(self.commit, self.at.recorded, sorted(self.ended), bool(self.plan.splits))
-        placed = self.context.job.operators.get(self.at.operator)
+        placed = self.repo.job.operators.get(self.at.operator)
         clock = None if placed is None else placed.operator.clock
         if placed is None or clock is None:
             return Fired([])
@@ -161,13 +160,13 @@ class _Sight:
 
 
 def history(
-    context: Context, operator: str, key: Any, variable: str | None = None, partial: bool = False
+    repo: Opened, operator: str, key: Any, variable: str | None = None, partial: bool = False
 ) -> list[KeyVersion]:
     """Return the versions in which the state of a key changed, oldest first."""
-    warn_if_moved(context)
-    head = context.head()
-    name = operator_in(operator, schemas_at(context, head, True, operator))
-    reader: _Reader | None = _Reader(context, head, name, key, variable, partial)
+    warn_if_moved(repo)
+    head = repo.head()
+    name = operator_in(operator, schemas_at(repo, head, True, operator))
+    reader: _Reader | None = _Reader(repo, head, name, key, variable, partial)
     found: list[KeyVersion] = []
     while reader is not None:
         found += [reader.described(now, before) for now, before in _changes(reader)]
@@ -206,21 +205,21 @@ class _Reader:
 
     def __init__(
         self,
-        context: Context,
+        repo: Opened,
         head: Commit | None,
         operator: str,
         key: Any,
         variable: str | None,
         partial: bool,
-        opened: Context | None = None,
+        opened: Opened | None = None,
     ) -> None:
-        self.context, self.head, self.operator, self.variable, self.partial = context, head, operator, variable, partial
-        self.given, self.opened, self.is_tip = key, opened or context, opened is None
-        self.first = located(context, head, self.is_tip, operator, variable)
+        self.repo, self.head, self.operator, self.variable, self.partial = repo, head, operator, variable, partial
+        self.given, self.opened, self.is_tip = key, opened or repo, opened is None
+        self.first = located(repo, head, self.is_tip, operator, variable)
         self.key = key_batch([key], self.first.columns.key, "history")
         self.commits: dict[int, Commit] = {}
         self.hash: int = _native.key_hashes(self.key)[0].as_py()
-        kept = seen_floor(context.initialised(), context.branch)
+        kept = seen_floor(repo.initialised(), repo.branch)
         lowest = kept.of(first_name(operator, () if head is None else head.renamed))
         self.oldest = -1 if lowest <= 0 else lowest
         if head is not None and self.oldest > 0 and not is_effective(head, self.oldest):
@@ -231,7 +230,7 @@ class _Reader:
 
     def _promotion(self) -> Commit | None:
         """Return the newest promotion in the history whose branch can still be read, unless older versions are lost."""
-        dropped = self.context.initialised().dropped
+        dropped = self.repo.initialised().dropped
         for version in reversed([] if self.head is None else self.head.promotions):
             if self.head is not None and is_effective(self.head, version) and version >= self.oldest:
                 made = self.commit(version)
@@ -246,18 +245,18 @@ class _Reader:
         """
         if self.promotion is None or self.promotion.promoted is None:
             return None
-        context = on_branch_of(self.context, self.promotion.promoted.branch)
-        theirs = context.log.commit(self.promotion.promoted.version)
-        name = same_operator(self.operator, theirs, self.head, schemas_at(context, theirs, False, self.operator))
+        repo = on_branch_of(self.repo, self.promotion.promoted.branch)
+        theirs = repo.log.commit(self.promotion.promoted.version)
+        name = same_operator(self.operator, theirs, self.head, schemas_at(repo, theirs, False, self.operator))
         if name is None:
             return None
         try:
-            at = located(context, theirs, False, name, self.variable)
+            at = located(repo, theirs, False, name, self.variable)
         except InvalidInput:  # the variable came later
             return None
         if any(not one.is_accepted for one in compare(at.columns.key, self.first.columns.key, grows=False)):
             return None
-        return _Reader(context, theirs, name, self.given, self.variable, self.partial, self.opened)
+        return _Reader(repo, theirs, name, self.given, self.variable, self.partial, self.opened)
 
     def _is_tip(self, version: int) -> bool:
         return self.is_tip and version == self.newest
@@ -276,12 +275,12 @@ class _Reader:
     def sight(self, version: int) -> _Sight | None:
         """Return what the key sees in a version. None if the operator, or its key, was another one there."""
         commit = None if version < 0 else self.commit(version)
-        schemas = schemas_at(self.context, commit, self._is_tip(version), self.operator)
+        schemas = schemas_at(self.repo, commit, self._is_tip(version), self.operator)
         name = same_operator(self.operator, commit, self.head, schemas)
         if name is None:
             return None
         try:
-            at = located(self.context, commit, self._is_tip(version), name, self.variable)
+            at = located(self.repo, commit, self._is_tip(version), name, self.variable)
         except InvalidInput:  # the variable came later
             return None
         if any(not one.is_accepted for one in compare(at.columns.key, self.first.columns.key, grows=False)):
@@ -295,7 +294,7 @@ class _Reader:
         with the batch time that is the row's `updated_at`. If there is none, as after a `migrate` that set it, the
         version of the segment is returned.
         """
-        cache, store = self.context.cache, self.context.store
+        cache, store = self.repo.cache, self.repo.store
         trace = last_write(store, cache, now.at.columns, now.at.segments, self.key)
         if trace is None:
             return now.version  # all rows of the range were removed, and no segment says when
@@ -322,12 +321,12 @@ class _Reader:
     def commit(self, version: int) -> Commit:
         """Return the commit of a version, which is read once."""
         if version not in self.commits:
-            self.commits[version] = self.context.log.commit(version)
+            self.commits[version] = self.repo.log.commit(version)
         return self.commits[version]
 
     def rows(self, at: Located) -> pa.Table:
         """Return the rows of the key in a state map."""
-        return rows_of_keys(self.context.store, self.context.cache, at.columns, at.segments, self.key)
+        return rows_of_keys(self.repo.store, self.repo.cache, at.columns, at.segments, self.key)
 
     def shown(self, at: Located, raw: pa.Table) -> pa.Table:
         """Return rows as `state` shows them, without the key."""
@@ -343,9 +342,9 @@ class _Reader:
         if commit is None:
             return KeyVersion(-1, None, value, INITIAL, {}, {})
         ended = () if before is None else tuple(_deadlines(self._timed(before)) - _deadlines(self._timed(now)))
-        cause = _Cause(self.context, commit, now.at, self.key, ended)
+        cause = _Cause(self.repo, commit, now.at, self.key, ended)
         is_oldest = before is None and self.oldest > 0
-        is_own = self.opened.at(commit.version).branch == commit.branch
+        is_own = self.opened.version_of(commit.version).branch == commit.branch
         return KeyVersion(
             commit.version, commit.batch_time_ms, value, commit.kind, _code_of(commit, now.at.operator),
             dict(commit.airflow), commit.reason, is_oldest, None if is_own else branch_name(self.opened, commit.branch),
@@ -357,7 +356,7 @@ class _Reader:
         if TIMERS not in sight.at.recorded["maps"] or sight.at.map == TIMERS:
             return sight.raw
         is_tip = self._is_tip(sight.version)
-        return self.rows(located(self.context, sight.commit, is_tip, sight.at.operator, TIMERS))
+        return self.rows(located(self.repo, sight.commit, is_tip, sight.at.operator, TIMERS))
 
 
 def _code_of(commit: Commit, operator: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from ..errors import InvalidInput
 from ..names import map_name, variable_name
 from ..protocol.compatible import first_name
 from ..protocol.records import Commit, Segment
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import committed_state, declared_operators, live_state, recorded_schemas
 from ..spelling import unknown
 from ..state.columns import MapColumns
 
@@ -25,34 +26,30 @@ class Located:
     segments: list[Segment]
 
 
-def schemas_at(
-    context: Context, commit: Commit | None, newest: bool, operator: str | None
-) -> dict[str, dict[str, Any]]:
+def schemas_at(repo: Opened, commit: Commit | None, newest: bool, operator: str | None) -> dict[str, dict[str, Any]]:
     """Return the descriptions of the operators in a version.
 
     Before the first batch, and for the newest version, those that `init` declared are among them.
     """
-    recorded = context.schemas(commit)
+    recorded = recorded_schemas(repo, commit)
     if commit is None or not commit.state:
-        return recorded | context.declared(commit)
+        return recorded | declared_operators(repo, commit)
     if newest and operator not in recorded:
-        declared = {name: one for name, one in context.declared(commit).items() if name in context.operators}
+        declared = {name: one for name, one in declared_operators(repo, commit).items() if name in repo.operators}
         return declared | recorded
     return recorded
 
 
-def located(
-    context: Context, commit: Commit | None, newest: bool, operator: str | None, variable: str | None
-) -> Located:
+def located(repo: Opened, commit: Commit | None, newest: bool, operator: str | None, variable: str | None) -> Located:
     """Return the state map of a variable in a version; default: the first. `InvalidInput` for unknown names.
 
     `newest`: the version is the newest one, so initial state that `init` added since belongs to it.
     """
-    recorded = schemas_at(context, commit, newest, operator)
+    recorded = schemas_at(repo, commit, newest, operator)
     newest = newest or commit is None or not commit.state
     name = operator_in(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
-    segments = segments_at(context, commit, newest).get(name, {}).get(chosen, [])
+    segments = segments_at(repo, commit, newest).get(name, {}).get(chosen, [])
     return Located(name, chosen, recorded[name], MapColumns.described(chosen, described), segments)
 
 
@@ -63,15 +60,15 @@ def same_operator(name: str, then: Commit | None, now: Commit | None, there: dic
     return next((one for one in there if first_name(one, renamed) == first), None)
 
 
-def segments_at(context: Context, commit: Commit | None, newest: bool) -> dict[str, dict[str, list[Segment]]]:
+def segments_at(repo: Opened, commit: Commit | None, newest: bool) -> dict[str, dict[str, list[Segment]]]:
     """Return the live segments of a version, by operator and map.
 
     Initial state that `init` added later is not part of an older version.
     """
-    if commit is None and context.log.head() is not None:
-        through = context.log.commit(0).refs_through
-        return {name: seeds.maps for name, seeds in context.initialised().seeds.items() if seeds.number <= through}
-    return context.state(commit) if newest or commit is None else context.committed(commit)
+    if commit is None and repo.log.head() is not None:
+        through = repo.log.commit(0).refs_through
+        return {name: seeds.maps for name, seeds in repo.initialised().seeds.items() if seeds.number <= through}
+    return live_state(repo, commit) if newest or commit is None else committed_state(repo, commit)
 
 
 def _map(maps: dict[str, dict[str, str]], variable: str | None) -> tuple[str, dict[str, str]]:

@@ -9,29 +9,29 @@ from ..errors import InvalidInput
 from ..protocol.records import Commit
 from ..protocol.retained import first_kept, refuse_if_gone, seen_floor
 from ..repo.identity import warn_if_moved
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, resolve
 
 
-def commits(context: Context, since: VersionSpec | None = None) -> list[Commit]:
+def commits(repo: Opened, since: VersionSpec | None = None) -> list[Commit]:
     """Return the commits from a version to the newest, oldest first, each checked to follow the one before."""
-    refs = context.initialised()
-    first = first_kept(seen_floor(refs, context.branch)) if since is None else max(resolve(context, since), 0)
-    if since is not None and first < first_kept(seen_floor(refs, context.branch)):
-        refuse_if_gone(refs, context.at(first), "read the commits since")
-    return list(context.log.commits(first, refs.start if first == 0 else None))
+    refs = repo.initialised()
+    first = first_kept(seen_floor(refs, repo.branch)) if since is None else max(resolve(repo, since), 0)
+    if since is not None and first < first_kept(seen_floor(refs, repo.branch)):
+        refuse_if_gone(refs, repo.version_of(first), "read the commits since")
+    return list(repo.log.commits(first, refs.start if first == 0 else None))
 
 
-def log(context: Context, limit: int | None = None) -> list[Commit]:
+def log(repo: Opened, limit: int | None = None) -> list[Commit]:
     """Return the commits that are kept, newest first; with `limit`, only so many."""
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidInput(f"log: limit={limit!r}, expected a whole number of at least 0")
-    warn_if_moved(context)
-    return list(itertools.islice(newest_first(context), limit))
+    warn_if_moved(repo)
+    return list(itertools.islice(newest_first(repo), limit))
 
 
-def newest_first(context: Context) -> Iterator[Commit]:
+def newest_first(repo: Opened) -> Iterator[Commit]:
     """Yield the commits that are kept, newest first. Each is read when it is asked for."""
-    head, first = context.head(), first_kept(seen_floor(context.initialised(), context.branch))
+    head, first = repo.head(), first_kept(seen_floor(repo.initialised(), repo.branch))
     for version in range(-1 if head is None else head.version, first - 1, -1):
-        yield context.log.commit(version)
+        yield repo.log.commit(version)

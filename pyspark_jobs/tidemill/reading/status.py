@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..repo.operators import recorded_schemas
 
 if TYPE_CHECKING:
     from ..protocol.records import Commit, Kind
-    from ..repo.opened import Context
+    from ..repo.opened import Opened
     from ..run.plan import Waiting
 
 
@@ -62,30 +63,30 @@ class Status:
     record of publishing cannot be read. None if all of it works."""
 
 
-def status(context: Context) -> Status:
+def status(repo: Opened) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
     from ..protocol.progress import iso
     from ..protocol.retained import seen_floor
-    from ..repo.at import branch_name
     from ..repo.identity import warn_if_moved
+    from ..repo.versions import branch_name
 
-    warn_if_moved(context)
-    head = context.head()
-    seen, unplanned = _waiting(context, head)
-    planned, unread = _planned(context, head)
-    published, unreachable = _published(context, head)
+    warn_if_moved(repo)
+    head = repo.head()
+    seen, unplanned = _waiting(repo, head)
+    planned, unread = _planned(repo, head)
+    published, unreachable = _published(repo, head)
     operators = {
         name: {
             "kind": recorded["kind"],
             "key": recorded["key"],
             "keys": head.operators[name].rows_total if head is not None and name in head.operators else 0,
         }
-        for name, recorded in context.schemas(head).items()
+        for name, recorded in recorded_schemas(repo, head).items()
     }
     return Status(
-        pipeline=context.job.pipeline,
-        uri=context.store.uri,
-        branch=branch_name(context, context.branch),
+        pipeline=repo.job.pipeline,
+        uri=repo.store.uri,
+        branch=branch_name(repo, repo.branch),
         head=-1 if head is None else head.version,
         kind=None if head is None else head.kind,
         batch_time=None if head is None else iso(head.batch_time_ms),
@@ -112,8 +113,8 @@ def status(context: Context) -> Status:
         since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
         watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),
         requeued_rows=_requeued_rows(head),
-        kept_from=max(seen_floor(context.initialised(), context.branch).highest, 0),
-        tags={name: one.version for name, one in sorted(context.initialised().tags.items())},
+        kept_from=max(seen_floor(repo.initialised(), repo.branch).highest, 0),
+        tags={name: one.version for name, one in sorted(repo.initialised().tags.items())},
         problem="\n".join(why for why in (unplanned, unread, unreachable) if why is not None) or None,
     )
 
@@ -136,26 +137,26 @@ def _lags(head: Commit, now: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None]:
+def _waiting(repo: Opened, head: Commit | None) -> tuple[Waiting, str | None]:
     """Return the waiting files; if the sources cannot be listed, no files and the reason."""
     from ..run.plan import Waiting, waiting
 
-    context.initialised()
-    if context.recorded is not None:
+    repo.initialised()
+    if repo.recorded is not None:
         return Waiting(now_ms()), "waiting files are not listed, because that needs the pipeline's code"
     try:
-        return waiting(context, head), None
+        return waiting(repo, head), None
     except (InvalidInput, StoreUnavailable) as error:
         return Waiting(now_ms()), str(error)
 
 
-def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | None, str | None]:
+def _planned(repo: Opened, head: Commit | None) -> tuple[dict[str, int] | None, str | None]:
     """Return the plan after `head`, if it has no commit; if it cannot be read, None and the reason."""
-    origin = context.origin(head)
+    origin = repo.origin(head)
     number = origin.number
     try:
-        plan = context.log.plan(number, origin.parent)
-        newest = None if plan is None else context.head()
+        plan = repo.log.plan(number, origin.parent)
+        newest = None if plan is None else repo.head()
     except (CorruptState, StoreUnavailable) as error:
         return None, f"cannot read the plan of version {number}: {error}"
     if plan is None or (newest is not None and newest.version >= number):
@@ -163,7 +164,7 @@ def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | No
     return {"version": number, "files": len({(split.source, split.path) for split in plan.splits})}, None
 
 
-def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
+def _published(repo: Opened, head: Commit | None) -> tuple[int, str | None]:
     """Return the last version up to which all versions are published, and None.
 
     If a sink cannot be reached, return the version that the head records, and the reason.
@@ -171,7 +172,7 @@ def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
     from ..publishing.publish import published_through
 
     try:
-        return published_through(context, head), None
+        return published_through(repo, head), None
     except (CorruptState, InvalidInput, StoreUnavailable) as error:
         assert head is not None  # without a head, no sink is read
         return head.published_through, f"cannot tell which versions are published: {error}"

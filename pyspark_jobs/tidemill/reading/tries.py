@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from ..clock import now_ms
-from ..repo.opened import Context, airflow
+from ..repo.opened import Opened, airflow
 from .log import newest_first
 
 MOST_COMMITS = 1000
@@ -19,7 +19,7 @@ _SLACK_MS = 3_600_000
 _SAME = ("dag_id", "task_id", "dag_run_id")
 
 
-def earlier_tries(context: Context) -> list[int]:
+def earlier_tries(repo: Opened) -> list[int]:
     """Return the versions that earlier tries of this process's Airflow task committed, ascending.
 
     The first try, and a process outside of Airflow, read nothing. Later ones search the newest commits, back to the
@@ -28,17 +28,17 @@ def earlier_tries(context: Context) -> list[int]:
     task = airflow()
     if task.get("try_number", "1") == "1" or any(name not in task for name in _SAME):
         return []
-    return committed_by(context, task)
+    return committed_by(repo, task)
 
 
-def committed_by(context: Context, task: Mapping[str, str]) -> list[int]:
+def committed_by(repo: Opened, task: Mapping[str, str]) -> list[int]:
     """Return the versions that an Airflow task committed in all its tries, ascending. It searches the newest commits.
 
     `task` has `dag_id`, `task_id`, `dag_run_id`, and `logical_date` if the run has one.
     """
     since = _since_ms(task.get("logical_date"))
     found = []
-    for commit in itertools.islice(newest_first(context), MOST_COMMITS):
+    for commit in itertools.islice(newest_first(repo), MOST_COMMITS):
         if commit.committed_ms < since:
             break
         if all(commit.airflow.get(name) == task[name] for name in _SAME):

@@ -12,8 +12,9 @@ from ..installed import version_of_tidemill
 from ..pipeline.definition import described_function
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
+from ..protocol.log import Log
 from ..protocol.records import Commit
-from .opened import Context
+from .opened import Opened
 
 LOG = logging.getLogger("tidemill")
 
@@ -21,17 +22,17 @@ DEFINITIONS = "definitions"
 KINDS = ("operators", "sinks")
 
 
-def this_code(context: Context) -> dict[str, Any]:
+def this_code(repo: Opened) -> dict[str, Any]:
     """Return the code of a pipeline as a commit records it."""
-    functions: Mapping[str, tuple[Callable[..., Any], ...]] = context.job.functions
-    known: dict[str, Mapping[str, Any]] = {"operators": context.job.operators, "sinks": context.job.outputs}
+    functions: Mapping[str, tuple[Callable[..., Any], ...]] = repo.job.functions
+    known: dict[str, Mapping[str, Any]] = {"operators": repo.job.operators, "sinks": repo.job.outputs}
     return {
-        "reference": context.reference,
+        "reference": repo.reference,
         "tidemill": version_of_tidemill(),
         "functions": {name: [described_function(f) for f in found] for name, found in functions.items()},
         DEFINITIONS: {
             kind: {name: digest for name, digest in found.items() if name in known[kind]}
-            for kind, found in context.definitions.items()
+            for kind, found in repo.definitions.items()
         },
     }
 
@@ -54,52 +55,52 @@ class OtherCode:
         return ", ".join(named(kind, names) for kind, names in kinds.items() if names)
 
 
-def code_of(context: Context, commit: Commit | None) -> Mapping[str, Any]:
+def code_of(log: Log, commit: Commit | None) -> Mapping[str, Any]:
     """Return the code that ran last in the effective history of a version; empty if none did, or it is not known."""
-    found = _ran_last(context, commit)
+    found = _ran_last(log, commit)
     return {} if found is None else found.code
 
 
-def _ran_last(context: Context, commit: Commit | None) -> Commit | None:
+def _ran_last(log: Log, commit: Commit | None) -> Commit | None:
     """Return the newest version in the effective history of a version that says which code made it."""
     if commit is None or DEFINITIONS in commit.code:
         return commit
     for version in reversed(list(effective(commit))):
-        found = context.log.commit(version)
+        found = log.commit(version)
         if DEFINITIONS in found.code:
             return found
     return None
 
 
-def promoted_code(branch: Context, theirs: Commit) -> dict[str, Any]:
+def promoted_code(branch: Opened, theirs: Commit) -> dict[str, Any]:
     """Return the code of a promotion: who promotes, and what the branch ran last."""
-    ran = code_of(branch, theirs)
+    ran = code_of(branch.log, theirs)
     said = {name: ran[name] for name in ("functions", DEFINITIONS) if name in ran}
     return {"reference": branch.reference, "tidemill": version_of_tidemill(), **said}
 
 
-def other_code(context: Context, commit: Commit | None) -> OtherCode:
+def other_code(repo: Opened, commit: Commit | None) -> OtherCode:
     """Return what this code defines in another way than the code that ran last up to a version. New names are left out.
 
     Nothing is reported for versions of a Tidemill that recorded no definitions.
     """
     version = -1 if commit is None else commit.version
-    recorded = code_of(context, commit).get(DEFINITIONS)
+    recorded = code_of(repo.log, commit).get(DEFINITIONS)
     if not isinstance(recorded, Mapping):
         return OtherCode(version)
-    ours = context.definitions
+    ours = repo.definitions
     found = {kind: _differing(recorded.get(kind, {}), ours[kind]) for kind in KINDS}
     return OtherCode(version, **found)
 
 
-def note_other_code(context: Context, head: Commit | None) -> None:
+def note_other_code(repo: Opened, head: Commit | None) -> None:
     """Log a warning if no batch has run since a promotion of a branch on which other code ran. The run goes on."""
     if head is None or rules_of(head).carries_out:
         return
-    promoted = _ran_last(context, head)
+    promoted = _ran_last(repo.log, head)
     if promoted is None or not rules_of(promoted).of_branch:
         return
-    found = other_code(context, promoted)
+    found = other_code(repo, promoted)
     if found:
         LOG.warning(
             "version %d promoted a branch on which other code ran than this; the difference is in %s. This run goes "

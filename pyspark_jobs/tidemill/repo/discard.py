@@ -15,7 +15,7 @@ from ..protocol.named import named
 from ..protocol.records import Commit
 from ..store import Store
 from ..store.full import is_full
-from .opened import Context
+from .opened import Opened
 
 
 def discard(store: Store, lost: Commit) -> None:
@@ -23,11 +23,11 @@ def discard(store: Store, lost: Commit) -> None:
     discard_names(store, [one.name for one in named(lost)], lost.attempt)
 
 
-def discard_unless_named(context: Context, number: int, attempt: str, names: Iterable[str]) -> None:
+def discard_unless_named(repo: Opened, number: int, attempt: str, names: Iterable[str]) -> None:
     """Delete what the attempt stored for version `number`, unless its commit was made, and publishing it failed."""
-    head = context.log.head()
-    if head is None or head.version < number or context.log.commit(number).attempt != attempt:
-        discard_names(context.store, names, attempt)
+    head = repo.log.head()
+    if head is None or head.version < number or repo.log.commit(number).attempt != attempt:
+        discard_names(repo.store, names, attempt)
 
 
 def discard_names(store: Store, names: Iterable[str], attempt: str) -> None:

@@ -18,58 +18,58 @@ from ..protocol.refs import Refs
 from ..sources.asked import folder_of, intake_of, is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import paths_of
-from .opened import Context
+from .opened import Opened
 
 LOG = logging.getLogger("tidemill")
 
 
-def check_root(context: Context) -> None:
+def check_root(repo: Opened) -> None:
     """Raise `InvalidInput` if the repository was made elsewhere, or the branch was dropped.
 
     Every verb that writes calls this first.
     """
-    moved = _moved(context, context.initialised())
+    moved = _moved(repo, repo.initialised())
     if moved is not None:
         raise InvalidInput(
-            f"open the repository `{context.place}` to write: {moved}",
+            f"open the repository `{repo.place}` to write: {moved}",
             hint="if this is the repository now and the other place is dead, run `tidemill adopt --moved`; if both "
             "remain, run `tidemill adopt --copy`",
         )
-    refs = context.initialised()
-    if context.branch in refs.dropped:
-        raise InvalidInput(f"write to {refs.named(context.branch)}", hint="start another branch")
+    refs = repo.initialised()
+    if repo.branch in refs.dropped:
+        raise InvalidInput(f"write to {refs.named(repo.branch)}", hint="start another branch")
 
 
-def check_plan(context: Context, plan: Plan) -> None:
+def check_plan(repo: Opened, plan: Plan) -> None:
     """Raise `CorruptState` if a plan was made by another repository."""
-    refs = context.initialised()
+    refs = repo.initialised()
     if plan.pipeline_uuid not in refs.uuids:
         raise CorruptState(
-            f"execute plan {plan.number} of `{context.place}`: it was made by repository {plan.pipeline_uuid}, this is "
+            f"execute plan {plan.number} of `{repo.place}`: it was made by repository {plan.pipeline_uuid}, this is "
             f"{refs.uuid}",
             hint="restore `branches/` and `refs/` from one backup, or abandon the plan with `tidemill replan`",
         )
 
 
-def warn_if_moved(context: Context) -> None:
+def warn_if_moved(repo: Opened) -> None:
     """Log a warning if the repository was made elsewhere. Reading changes nothing, so it is allowed."""
-    moved = _moved(context, context.initialised())
+    moved = _moved(repo, repo.initialised())
     if moved is not None:
-        LOG.warning("the repository `%s` can be read only: %s; see `tidemill adopt`", context.place, moved)
+        LOG.warning("the repository `%s` can be read only: %s; see `tidemill adopt`", repo.place, moved)
 
 
-def _moved(context: Context, refs: Refs) -> str | None:
-    if refs.root == context.place:
+def _moved(repo: Opened, refs: Refs) -> str | None:
+    if refs.root == repo.place:
         return None
     return f"it was made at `{refs.root}`, so it is a copy, a restored backup, or has moved"
 
 
 def check_folders(
-    context: Context, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]], ledger: _native.StateMap
+    repo: Opened, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]], ledger: _native.StateMap
 ) -> None:
     """Raise `InvalidInput` if the folder of a source changed so that files would be read a second time."""
-    for name, before in folders(context, head).items():
-        source = context.job.sources.get(name)
+    for name, before in folders(repo, head).items():
+        source = repo.job.sources.get(name)
         now = None if source is None else source.place
         if source is None or is_positioned(source):
             continue  # see `check_positions`
@@ -86,15 +86,15 @@ def check_folders(
             )
 
 
-def check_positions(context: Context, head: Commit | None, ledger: _native.StateMap) -> None:
+def check_positions(repo: Opened, head: Commit | None, ledger: _native.StateMap) -> None:
     """Raise `InvalidInput` if a source would not go on where it was read to, because its name, place or kind changed.
 
     That concerns sources whose positions commits remember.
     """
     known = {} if head is None else head.positions
-    places = folders(context, head)
-    lost = {uri: name for name, uri in places.items() if name in known and name not in context.job.sources}
-    for name, source in context.job.sources.items():
+    places = folders(repo, head)
+    lost = {uri: name for name, uri in places.items() if name in known and name not in repo.job.sources}
+    for name, source in repo.job.sources.items():
         before, now = places.get(name), source.place
         if is_positioned(source) and name in known and before != now:
             raise InvalidInput(
@@ -120,10 +120,10 @@ def check_positions(context: Context, head: Commit | None, ledger: _native.State
             )
 
 
-def check_latest(context: Context, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]]) -> None:
+def check_latest(repo: Opened, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]]) -> None:
     """Raise `InvalidInput` for a source with `start="latest"` that was added after `init`, which lists such sources."""
-    known = {**context.initialised().sources, **folders(context, head)}
-    for name, source in context.job.sources.items():
+    known = {**repo.initialised().sources, **folders(repo, head)}
+    for name, source in repo.job.sources.items():
         if intake_of(source).start == "latest" and source.place is not None and name not in known and fresh[name]:
             raise InvalidInput(
                 f'source `{name}` has start="latest", but was added after `init`, so nothing says which of '
@@ -139,11 +139,11 @@ def _uris(place: str, path: str) -> list[str]:
     return [inside, place] if place.endswith(f"/{path}") else [inside]
 
 
-def folders_read(context: Context, head: Commit | None) -> dict[str, dict[str, Any]]:
+def folders_read(repo: Opened, head: Commit | None) -> dict[str, dict[str, Any]]:
     """Return the description of every source for the next commit: its folder, and those that it had before."""
     found: dict[str, dict[str, Any]] = {}
-    before = folders(context, head)
-    for name, source in context.job.sources.items():
+    before = folders(repo, head)
+    for name, source in repo.job.sources.items():
         known = [*_former(head, name), before.get(name), *_recorded(head, name)]
         former = [place for place in dict.fromkeys(known) if place is not None and place != source.place]
         chosen = intake_of(source).selection.recorded()
@@ -164,9 +164,9 @@ def _former(head: Commit | None, name: str) -> list[str]:
     return list(source.get("former", ()))
 
 
-def folders(context: Context, head: Commit | None) -> dict[str, str | None]:
+def folders(repo: Opened, head: Commit | None) -> dict[str, str | None]:
     """Return the folder that each source had in the newest commit, or at `init`, or as the user confirmed since."""
-    refs = context.initialised()
+    refs = repo.initialised()
     if head is None:
         return dict(refs.sources)
     found = {name: source["uri"] for name, source in head.sources.items()}

@@ -1,15 +1,17 @@
-"""Which input file a user means, and which files there are to choose from."""
+"""Input files: which one a user means, which the sources have now, and whether one has the bytes that were read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 
 from ..errors import InvalidInput
-from ..protocol.records import Plan
-from ..sources.asked import is_positioned
+from ..protocol.records import Commit, Plan
+from ..sources.asked import fingerprint, is_positioned, look
 from ..sources.contract import SourceFile
+from ..sources.ledger import is_same, look_up
 from ..spelling import unknown
-from .opened import Context
+from .opened import Opened
 
 File = str | tuple[str, str]
 """A path relative to its source's folder, or the source and the path."""
@@ -17,14 +19,14 @@ Files = Mapping[tuple[str, str], SourceFile]
 """Files by source and path."""
 
 
-def one_of(context: Context, candidates: Files, file: File, verb: str, what: str) -> SourceFile:
+def one_of(repo: Opened, candidates: Files, file: File, verb: str, what: str) -> SourceFile:
     """Return the candidate that a user means. `InvalidInput` for an unknown one, or if several sources have it."""
     source, path = _pair_of(file, verb)
-    if source and source not in context.job.sources:
-        raise unknown("source", source, list(context.job.sources))
+    if source and source not in repo.job.sources:
+        raise unknown("source", source, list(repo.job.sources))
     matching = [one for key, one in candidates.items() if key[1] == path and source in ("", key[0])]
-    positioned = [name for name, one in context.job.sources.items() if is_positioned(one) and source in ("", name)]
-    if not matching and positioned and len(positioned) == len(context.job.sources if not source else [source]):
+    positioned = [name for name, one in repo.job.sources.items() if is_positioned(one) and source in ("", name)]
+    if not matching and positioned and len(positioned) == len(repo.job.sources if not source else [source]):
         raise InvalidInput(
             f"{verb} `{path}`: commits remember the position of source `{positioned[0]}`, so nothing before it can be "
             "left out",
@@ -54,7 +56,23 @@ def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
     splits = () if plan is None else plan.splits
     positions = {} if plan is None else plan.positions
     return {
-        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
-        for s in splits
-        if s.requeued is None and s.source not in positions
+        (s.source, s.path): SourceFile.planned(s) for s in splits if s.requeued is None and s.source not in positions
     }
+
+
+def listed_files(repo: Opened, sources: Collection[str] | None = None) -> dict[tuple[str, str], SourceFile]:
+    """Return the files that all sources with a ledger have now, or those with the given names, by source and path."""
+    options = dict(repo.storage_options.get("source") or {})
+    declared = repo.job.sources.items()
+    wanted = [(name, source) for name, source in declared if sources is None or name in sources]
+    known = [(name, source) for name, source in wanted if not is_positioned(source)]
+    files = (file for name, source in known for file in look(source, name, None, options))
+    return {(file.source, file.path): file for file in files}
+
+
+def is_as_read(repo: Opened, version: Commit | None, now: SourceFile) -> bool:
+    """Whether a file with another ETag has the bytes that the ledger of a version names. Reads the file."""
+    (known,) = look_up(repo.ledger(version).map, [now])
+    options = dict(repo.storage_options.get("source") or {})
+    compute = partial(fingerprint, repo.job.sources[now.source], options=options)
+    return known is not None and is_same(now, known, compute)

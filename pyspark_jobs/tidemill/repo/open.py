@@ -1,4 +1,4 @@
-"""`open`: check the arguments of `tm.open` and make the context that all verbs use.
+"""`open`: check the arguments of `tm.open` and make the opened repository that all verbs use.
 
 INVARIANT: opening writes nothing. `main` is opened without a request; any other branch reads `refs/`.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from .. import names
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.definition import definitions
@@ -22,29 +23,30 @@ from ..protocol.refs_log import RefsLog
 from ..settings import resolve
 from ..sinks import asked
 from ..spelling import unknown
-from ..store import open_store
-from .opened import Context
+from ..store import Store, open_store
+from .opened import Opened, Session
+from .touched import Touched
 
 _SECTIONS = ("root", "source", "sink")
 
 
-def open_context(
+def open_repository(
     pipeline: Pipeline | Loaded,
     root: str,
     branch: str,
     conf: Mapping[str, Any] | None,
     storage_options: Mapping[str, Mapping[str, Any]] | None,
-) -> Context:
-    """Return the context of a pipeline on a root; `InvalidInput` for a wrong argument."""
+) -> Opened:
+    """Return the repository of a pipeline on a root, opened; `InvalidInput` for a wrong argument."""
     loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), search_paths())
     if not isinstance(loaded.pipeline, Pipeline):
         raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
     options = checked_options(root, branch, storage_options, "open")
-    context = context_on(loaded, compile_job(loaded.pipeline), root, conf, options)
+    repo = opened_on(loaded, compile_job(loaded.pipeline), root, conf, options)
     if branch != MAIN:
-        context = on_branch(context, branch)
-    _check_sinks(context)
-    return context
+        repo = on_branch(repo, branch)
+    _check_sinks(repo)
+    return repo
 
 
 def checked_options(
@@ -62,14 +64,14 @@ def checked_options(
     return options
 
 
-def context_on(
+def opened_on(
     loaded: Loaded, job: Job, root: str, conf: Mapping[str, Any] | None, options: Mapping[str, Mapping[str, Any]]
-) -> Context:
-    """Return the context of `main` of a job's repository on a root."""
+) -> Opened:
+    """Return `main` of a job's repository on a root."""
     settings, spark_conf = resolve(conf or {})
     root_store = open_store(root, options.get("root"))
     store = root_store.at(job.pipeline)
-    return Context(
+    return Opened(
         pipeline=loaded.pipeline,
         job=job,
         root=root,
@@ -84,46 +86,50 @@ def context_on(
         reference=loaded.reference or None,
         modules=loaded.modules,
         paths=loaded.paths,
-        digests=functools.cache(functools.partial(definitions, job)),
+        session=_session(store, MAIN, functools.cache(functools.partial(definitions, job))),
     )
 
 
-def on_branch(context: Context, name: str) -> Context:
-    """Return the context of a branch of the same repository. Reads `refs/`. `InvalidInput` for an unknown branch."""
-    refs = context.refresh()
+def on_branch(repo: Opened, name: str) -> Opened:
+    """Return a branch of the same repository. Reads `refs/`. `InvalidInput` for an unknown branch."""
+    refs = repo.refresh()
     if name not in refs.branches:
         raise unknown("branch", name, sorted(refs.branches))
     branch = refs.branches[name]
-    moved = context if branch.publish_to is None else publishing_to(context, branch.publish_to)
+    moved = repo if branch.publish_to is None else publishing_to(repo, branch.publish_to)
     publishes = branch.fork is None or branch.publish_to is not None
-    log = log_of(context.store, refs, branch.id)
-    return dataclasses.replace(moved, branch=branch.id, log=log, publishes=publishes, refs_seen=[refs], touched={},
-                               sinks_seen=set())  # fmt: skip
+    log = log_of(repo.store, refs, branch.id)
+    session = dataclasses.replace(_session(repo.store, branch.id, repo.session.digests), refs=refs)
+    return dataclasses.replace(moved, branch=branch.id, log=log, publishes=publishes, session=session)
 
 
-def on_branch_of(context: Context, branch: str) -> Context:
-    """Return the context of a branch that was not dropped, by its id."""
-    if branch == context.branch:
-        return context
-    known = context.initialised().branches
-    return on_branch(context, next(one.name for one in known.values() if one.id == branch))
+def _session(store: Store, branch: str, digests: Callable[[], Mapping[str, Mapping[str, str]]]) -> Session:
+    return Session(Touched(store, names.touched_hint(branch)), digests)
 
 
-def publishing_to(context: Context, prefix: str) -> Context:
-    """Return the context with all sinks below `prefix`, each in a folder with its name."""
+def on_branch_of(repo: Opened, branch: str) -> Opened:
+    """Return a branch that was not dropped, opened, by its id."""
+    if branch == repo.branch:
+        return repo
+    known = repo.initialised().branches
+    return on_branch(repo, next(one.name for one in known.values() if one.id == branch))
+
+
+def publishing_to(repo: Opened, prefix: str) -> Opened:
+    """Return the opened branch with all sinks below `prefix`, each in a folder with its name."""
     outputs = {}
-    for name, one in context.job.outputs.items():
+    for name, one in repo.job.outputs.items():
         sink = None if one.sink is None else asked.moved(one.sink, f"{prefix.rstrip('/')}/{name}")
         outputs[name] = dataclasses.replace(one, sink=sink)
-    return dataclasses.replace(context, job=dataclasses.replace(context.job, outputs=outputs))
+    return dataclasses.replace(repo, job=dataclasses.replace(repo.job, outputs=outputs))
 
 
-def _check_sinks(context: Context) -> None:
+def _check_sinks(repo: Opened) -> None:
     """Raise `InvalidInput` for a sink whose folder cannot be used, before any batch commits output for it."""
-    for output in context.job.outputs.values():
+    for output in repo.job.outputs.values():
         if output.sink is not None:
             _without_secrets(output.sink.path, f"sink `{output.name}`")
-            asked.check_place(output.sink, context.storage_options.get("sink"))
+            asked.check_place(output.sink, repo.storage_options.get("sink"))
 
 
 def _without_secrets(uri: str, what: str) -> None:

@@ -1,13 +1,11 @@
-"""`Context`: a pipeline opened on a root, with its job, log, store and settings. Every verb receives one.
+"""`Opened`: one branch of a repository as this process opened it. `Session`: what the process has seen of it.
 
-It reads the repository and checks that the code matches it. INVARIANT: a missing or different state is an error, so an
-operator never starts empty by accident.
+INVARIANT: records of another repository are an error, so nothing is read or committed in a place that was swapped.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -19,23 +17,20 @@ import pyarrow as pa
 from .. import names
 from ..batch.place import Place
 from ..errors import CorruptState, InvalidInput
-from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
-from ..protocol.bases import lay
-from ..protocol.compatible import Difference, compare_operators, present_name, refuse, renamed_schemas
 from ..protocol.log import Log, trace_of_batch
-from ..protocol.records import HASH_END, Commit, Segment
-from ..protocol.refs import MAIN, Refs
+from ..protocol.records import HASH_END, Commit, VersionOf
+from ..protocol.refs import Refs
 from ..protocol.refs_log import RefsLog
-from ..protocol.retained import At, at
+from ..protocol.retained import version_of
 from ..protocol.successor import Origin
 from ..settings import Settings
 from ..sinks.contract import Sink
 from ..sources.contract import SourceFile
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.cache import RunCache, process_cache
-from ..state.versions import Opened, open_map
+from ..state.versions import OpenedMap, open_map
 from ..store import Store, folder_uri
 from ..store.contract import ObjectMissing
 from .touched import Touched
@@ -59,9 +54,33 @@ class Recorded:
     sources: tuple[str, ...] = ()
 
 
+@dataclass
+class Session:
+    """What this process has seen of one branch, so that it need not ask again. Each branch that is opened has its own.
+
+    Whatever is kept here only saves requests: an empty session gives the same results.
+    """
+
+    fingerprints: Touched
+    """Fingerprints of files whose ETags changed, as far as this process and the hint know them."""
+    digests: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """Returns the digests of the code's operators and sinks, which it takes once."""
+    refs: Refs | None = None
+    """What `refs/` said when it was last read."""
+    touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
+    """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
+    published: dict[str, str] = field(default_factory=dict)
+    """The checksum of the commit that was last seen to be published, by sink."""
+    clean_sinks: set[str] = field(default_factory=set)
+    """Sinks that were seen to have no files of versions that the repository has lost."""
+
+
 @dataclass(frozen=True)
-class Context:
-    """One branch of one pipeline's repository, opened by this process."""
+class Opened:
+    """One branch of one pipeline's repository: the code, the branch, the stores and the settings.
+
+    `session` is shared by all that were made of this one by `dataclasses.replace`.
+    """
 
     pipeline: Pipeline
     job: Job
@@ -74,34 +93,21 @@ class Context:
     settings: Settings
     spark_conf: Mapping[str, str]
     storage_options: Options
+    session: Session
     reference: str | None = None
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     publishes: bool = True
     """Whether versions of this branch are made visible in sinks."""
-    refs_seen: list[Refs] = field(default_factory=list)
-    touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
-    """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
-    published_seen: dict[str, str] = field(default_factory=dict)
-    """The checksum of the commit that was last seen to be published, by sink."""
-    sinks_seen: set[str] = field(default_factory=set)
-    """Sinks that were seen to have no files of versions that the repository has lost."""
-    digests: Callable[[], Mapping[str, Mapping[str, str]]] = dict
-    """Returns `definitions`, which it takes once."""
     begins: frozenset[str] = frozenset()
     """Operators that may begin on this branch after its start: those that a replay names."""
     recorded: Recorded | None = None
     """Set if the repository is read without the pipeline's code. Then `job` has nothing but the pipeline's name."""
 
-    @functools.cached_property
+    @property
     def place(self) -> str:
         """The URI of the repository, the same however the root is spelled."""
         return f"{folder_uri(self.root).rstrip('/')}/{self.job.pipeline}"
-
-    @functools.cached_property
-    def fingerprints(self) -> Touched:
-        """The fingerprints of files whose ETags changed, as far as this process and the hint know them."""
-        return Touched(self.store, names.touched_hint(self.branch))
 
     @property
     def definitions(self) -> Mapping[str, Mapping[str, str]]:
@@ -109,7 +115,7 @@ class Context:
 
         A run asks before its first batch, because a batch may change the objects that its functions use.
         """
-        return self.digests()
+        return self.session.digests()
 
     @property
     def operators(self) -> Collection[str]:
@@ -135,7 +141,7 @@ class Context:
 
     def initialised(self) -> Refs:
         """Return what `refs/` says, or raise `InvalidInput` if the repository was never initialised."""
-        return self.refs_seen[-1] if self.refs_seen else self.refresh()
+        return self.session.refs or self.refresh()
 
     def refresh(self) -> Refs:
         """Read entries of `refs/` that were added since, and return all of them, folded."""
@@ -153,7 +159,7 @@ class Context:
                 f"the repository {self.store.uri} belongs to pipeline `{refs.pipeline}`, this is `{self.job.pipeline}`",
                 hint="use another root for this pipeline",
             )
-        self.refs_seen[:] = [refs]
+        self.session.refs = refs
         return refs
 
     def refuse_lost_init(self, verb: str) -> Refs | None:
@@ -186,7 +192,7 @@ class Context:
         refs = self.refresh()  # the entries may have been written after we read them
         if not _belongs(head, refs):
             refs = self.refs_log.read_entries() or refs  # the snapshot may be one of another repository
-            self.refs_seen[:] = [refs]
+            self.session.refs = refs
         if not _belongs(head, refs):
             raise CorruptState(
                 f"read the head of `{self.store.uri}`: version {head.version} was committed by repository "
@@ -196,8 +202,8 @@ class Context:
             )
         return head
 
-    def remembering(self) -> Context:
-        """Return this context for one call that reads commits repeatedly; see `Log.remembering`."""
+    def remembering(self) -> Opened:
+        """Return this for one call that reads commits repeatedly; see `Log.remembering`."""
         return dataclasses.replace(self, log=self.log.remembering())
 
     def task_place(self, number: int) -> Place:
@@ -206,9 +212,9 @@ class Context:
         attempt = uuid.uuid4().hex[:12]
         return Place(self.root, self.job.pipeline, options, self.settings, self.branch, number, attempt)
 
-    def at(self, version: int) -> At:
+    def version_of(self, version: int) -> VersionOf:
         """Return the branch to which a version belongs: this one, or up to its fork another one."""
-        return at(self.initialised(), self.branch, version)
+        return version_of(self.initialised(), self.branch, version)
 
     def origin(self, head: Commit | None) -> Origin:
         """Return the place after `head`, at which the next commit is made."""
@@ -230,76 +236,10 @@ class Context:
             hint="remove the last part of the root's path",
         )
 
-    def schemas(self, head: Commit | None) -> dict[str, dict[str, Any]]:
-        """Return the recorded schemas of the operators that the repository has state for."""
-        return dict(head.schemas) if head is not None else dict(self.initialised().schemas)
-
-    def state(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """Return the live segments of a version, plus initial state that no batch has used yet. None is version -1."""
-        return {**self.committed(head), **self.begins_with(head)}
-
-    def committed(self, commit: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """Return the live segments that a commit lists, with merged segments in their place where there are any."""
-        bases = self.initialised().bases
-        if commit is None:
-            return {}
-        return lay(commit.state, bases, commit.schemas) if bases else commit.state
-
-    def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """Return the initial state of operators that had no batch up to `head`. The next batch is their first."""
-        seen = head.state if head is not None else {}
-        seeds = self.initialised().seeds
-        return {name: seed.maps for name, seed in seeds.items() if name not in seen and name in self.operators}
-
-    def ledger(self, head: Commit | None) -> Opened:
+    def ledger(self, head: Commit | None) -> OpenedMap:
         """Return the ledger of a version: the files that the pipeline has read."""
         segments = head.ledger if head is not None else self.initialised().ledger
         return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
-
-    def declared(self, head: Commit | None) -> dict[str, dict[str, Any]]:
-        """Return the operators that `init` declared, with their schemas at that time and their present names.
-
-        A branch has the operators of its code. A new one begins there only if the branch starts at version -1, or a
-        replay names it, so that none starts empty by accident. The state of one that the code no longer has ends.
-        """
-        found = renamed_schemas(self.initialised().schemas, () if head is None else head.renamed)
-        if self.branch == MAIN:
-            return found | self._promoted(head, found)
-        known = found | ({} if head is None else dict(head.schemas))
-        new = frozenset(self.operators) if head is None else self.begins
-        names = [name for name in self.operators if name in known or name in new]
-        return {name: known.get(name) or describe(self.job.operators[name].operator) for name in names}
-
-    def _promoted(self, head: Commit | None, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the operators that began on a branch which was promoted, and that `refs/` does not have yet."""
-        if head is None:
-            return {}
-        former = {present_name(name, (), head.renamed) for name in self.initialised().former}
-        return {name: head.schemas[name] for name in head.state if name not in found and name not in former}
-
-    def _must_fit(self, operator: str, head: Commit | None) -> bool:
-        """Whether the code must declare an operator as it is recorded.
-
-        An operator without state need not, once the plan that was made with the wrong declaration is abandoned. Neither
-        need one of a branch that starts at version -1: it begins there, as the code declares it.
-        """
-        if operator in self.initialised().seeds:
-            return True
-        return self.branch == MAIN if head is None else operator in head.state
-
-    def differences(self, head: Commit | None) -> list[Difference]:
-        """Return how the code's operators differ from those that the repository has at `head`."""
-        ours = {name: describe(placed.operator) for name, placed in self.job.operators.items()}
-        declared = self.declared(head)
-        recorded = {**declared, **(head.schemas if head is not None else {})}
-        must_fit = {name for name in ours if self._must_fit(name, head)}
-        return compare_operators(
-            declared, recorded, ours, must_fit=must_fit, has_state=head is not None, is_main=self.branch == MAIN
-        )
-
-    def check_operators(self, head: Commit | None) -> None:
-        """Raise `InvalidInput` if the code's operators do not fit those of the repository, or their state."""
-        refuse(self.differences(head))
 
 
 def _belongs(head: Commit, refs: Refs) -> bool:

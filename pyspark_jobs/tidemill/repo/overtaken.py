@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 from ..errors import CorruptState, Fenced
 from ..protocol.records import Commit
-from .opened import Context
+from .opened import Opened
 
 
 @contextmanager
-def fenced_if_overtaken(context: Context, head: Commit | None, what: str) -> Iterator[None]:
+def fenced_if_overtaken(repo: Opened, head: Commit | None, what: str) -> Iterator[None]:
     """Raise `Fenced` instead of `CorruptState` if another run has committed after `head`, or dropped the branch.
 
     `what` begins the message.
@@ -23,14 +23,14 @@ def fenced_if_overtaken(context: Context, head: Commit | None, what: str) -> Ite
     try:
         yield
     except CorruptState as error:
-        refs = context.refresh()
-        if context.branch in refs.dropped:
+        refs = repo.refresh()
+        if repo.branch in refs.dropped:
             raise Fenced(
-                f"{what}: branch `{refs.name_of(context.branch)}` was dropped in the meantime, so objects that this "
+                f"{what}: branch `{refs.name_of(repo.branch)}` was dropped in the meantime, so objects that this "
                 f"run needs may be deleted ({error.first_line})",
                 hint="nothing of this run is committed; start another branch",
             ) from error
-        newest = context.log.head()
+        newest = repo.log.head()
         if newest is None or (head is not None and newest.version <= head.version):
             raise
         raise Fenced(

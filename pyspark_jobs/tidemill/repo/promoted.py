@@ -11,19 +11,20 @@ from ..clock import now_ms
 from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Operators
 from ..protocol.kinds import rules_of
+from ..protocol.log import Log
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
-from .opened import Context
+from .opened import Opened
 
 
-def record_operators(context: Context, head: Commit | None) -> None:
+def record_operators(repo: Opened, head: Commit | None) -> None:
     """Record the operators of the newest promotion or rewind. Does nothing if that was done.
 
     Corrections may have come after it, but no batch, because a run records the operators first.
     """
-    head = _newest(context, head)
-    if head is None or context.branch != MAIN:
+    head = _newest(repo.log, head)
+    if head is None or repo.branch != MAIN:
         return
 
     def make(refs: Refs, number: int) -> Operators | None:
@@ -43,15 +44,15 @@ def record_operators(context: Context, head: Commit | None) -> None:
         reason = f"{rules_of(head).brings_operators} {head.version}"
         return Operators(**position(refs, now_ms()), schemas=fresh, removed=sorted(gone), follows=True, reason=reason)
 
-    if make(context.initialised(), 0) is not None:
-        context.refs_log.append(make)
-        context.refresh()
+    if make(repo.initialised(), 0) is not None:
+        repo.refs_log.append(make)
+        repo.refresh()
 
 
-def _newest(context: Context, head: Commit | None) -> Commit | None:
+def _newest(log: Log, head: Commit | None) -> Commit | None:
     """Return the newest promotion or rewind after which only corrections came."""
     while head is not None and not rules_of(head).brings_operators:
         if rules_of(head).carries_out or head.version == 0:
             return None
-        head = context.log.commit(head.version - 1)
+        head = log.commit(head.version - 1)
     return head

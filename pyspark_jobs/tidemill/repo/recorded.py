@@ -16,21 +16,22 @@ from ..pipeline.load import Loaded
 from ..pipeline.pipeline import Pipeline
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
-from .open import checked_options, context_on, on_branch
-from .opened import Context, Recorded
+from .open import checked_options, on_branch, opened_on
+from .opened import Opened, Recorded
+from .operators import declared_operators, recorded_schemas
 
 TIME_ZONE = "UTC"
 """The zone of times without an offset. The pipeline's own zone is only in its code."""
 
 
-def recorded_context(
+def open_recorded(
     root: str,
     pipeline: str,
     branch: str,
     conf: Mapping[str, Any] | None,
     storage_options: Mapping[str, Mapping[str, Any]] | None,
-) -> Context:
-    """Return the context of a repository that exists; `InvalidInput` for a wrong argument, or a missing repository."""
+) -> Opened:
+    """Return a repository that exists, opened; `InvalidInput` for a wrong argument, or a missing repository."""
     if not isinstance(pipeline, str):
         raise InvalidInput(
             f"read: found pipeline={repr_of(pipeline)}, expected the name of a pipeline",
@@ -39,32 +40,32 @@ def recorded_context(
     check_name(pipeline, "pipeline")
     options = checked_options(root, branch, storage_options, "read")
     job = Job(pipeline, TIME_ZONE, {}, (), {}, {}, {})
-    context = context_on(Loaded(Pipeline(pipeline), "", ()), job, root, conf, options)
-    context = dataclasses.replace(context, recorded=Recorded())
-    context.initialised()
-    return context if branch == MAIN else on_branch(context, branch)
+    repo = opened_on(Loaded(Pipeline(pipeline), "", ()), job, root, conf, options)
+    repo = dataclasses.replace(repo, recorded=Recorded())
+    repo.initialised()
+    return repo if branch == MAIN else on_branch(repo, branch)
 
 
-def as_recorded(context: Context) -> Context:
-    """Return a context without code with what is recorded now. Any other context is returned as it is.
+def as_recorded(repo: Opened) -> Opened:
+    """Return what was opened without code with what is recorded now. Anything else is returned as it is.
 
     This reads `refs/` and the head, so that a reader that lives long sees new operators, sinks and tags.
     """
-    if context.recorded is None:
-        return context
-    refs, head = context.refresh(), context.head()
-    operators = context.schemas(head)
-    if context.branch == MAIN:
-        operators = context.declared(head) | operators
+    if repo.recorded is None:
+        return repo
+    refs, head = repo.refresh(), repo.head()
+    operators = recorded_schemas(repo, head)
+    if repo.branch == MAIN:
+        operators = declared_operators(repo, head) | operators
     sinks = {} if head is None else {name: to_arrow(one["schema"]) for name, one in head.sinks.items()}
     sources = dict.fromkeys([*refs.sources, *(() if head is None else head.sources)])
-    return dataclasses.replace(context, recorded=Recorded(tuple(operators), sinks, tuple(sources)))
+    return dataclasses.replace(repo, recorded=Recorded(tuple(operators), sinks, tuple(sources)))
 
 
-def refuse_without_code(context: Context, what: str) -> None:
-    """Raise `InvalidInput` if the context has no code, which is needed for `what`."""
-    if context.recorded is not None:
+def refuse_without_code(repo: Opened, what: str) -> None:
+    """Raise `InvalidInput` if the repository was opened without code, which is needed for `what`."""
+    if repo.recorded is not None:
         raise InvalidInput(
-            f"{what} needs the pipeline's code, and the repository `{context.store.uri}` was opened without it",
+            f"{what} needs the pipeline's code, and the repository `{repo.store.uri}` was opened without it",
             hint="open it with tm.open(pipeline, root), or give the command `module:name` or `path.py:name` and --root",
         )

@@ -18,7 +18,7 @@ from ..protocol.kinds import rules_of
 from ..protocol.log import Log
 from ..protocol.records import Commit, Plan, VersionOf
 from ..protocol.retained import fork_of
-from .opened import Context
+from .opened import Opened
 
 
 def leaves_nothing(commit: Commit) -> bool:
@@ -34,7 +34,7 @@ class Steps:
     longer kept.
     """
 
-    context: Context
+    repo: Opened
     head: Commit | None
     kept_only: bool = False
 
@@ -43,7 +43,7 @@ class Steps:
         found: list[VersionOf] = []
         ends: dict[int, int] = {}
         if self.head is not None:
-            self._add(found, ends, self.head, 0, lambda version: self.context.at(version).branch)
+            self._add(found, ends, self.head, 0, lambda version: self.repo.version_of(version).branch)
         return found, ends
 
     @cached_property
@@ -90,7 +90,7 @@ class Steps:
 
     def is_own(self, step: VersionOf) -> bool:
         """Whether the branch itself, or one from which it starts, made a step; not one that was promoted."""
-        return self.context.at(step.version).branch == step.branch
+        return self.repo.version_of(step.version).branch == step.branch
 
     def knowing(self, step: VersionOf, commit: Commit) -> Commit | None:
         """Return a version of the branch whose ledger knows the files that a step read."""
@@ -99,8 +99,8 @@ class Steps:
     def _log(self, step: VersionOf) -> Log:
         """Return the log of a step's branch. That of a dropped branch still has its records."""
         if self.is_own(step):
-            return self.context.log
-        return self._others.setdefault(step.branch, Log(self.context.store, step.branch).remembering())
+            return self.repo.log
+        return self._others.setdefault(step.branch, Log(self.repo.store, step.branch).remembering())
 
     def _add(
         self, found: list[VersionOf], ends: dict[int, int], head: Commit, first: int, branch: Callable[[int], str]
@@ -112,10 +112,10 @@ class Steps:
         for version in effective(head, first):
             step = VersionOf(branch(version), version)
             promoted = self.commit(step).promoted if version in head.promotions else None
-            if promoted is None or (self.kept_only and promoted.branch in self.context.initialised().dropped):
+            if promoted is None or (self.kept_only and promoted.branch in self.repo.initialised().dropped):
                 found.append(step)
             else:
-                start = first_own(self.context, promoted.branch, promoted.version)
+                start = first_own(self.repo, promoted.branch, promoted.version)
                 theirs = self.commit(VersionOf(promoted.branch, promoted.version))
                 # the branch may have been rewound to before its start
                 shared = max((one for one in ends if one < start and is_effective(theirs, one)), default=-1)
@@ -126,25 +126,25 @@ class Steps:
             ends[version] = len(found)
 
 
-def first_own(context: Context, branch: str, newest: int) -> int:
+def first_own(repo: Opened, branch: str, newest: int) -> int:
     """Return the first version that is a branch's own, also of one that was dropped.
 
     `newest` is one of its versions. From the first one on, the branch has commits without a gap.
     """
-    fork = fork_of(context.initialised(), branch)
+    fork = fork_of(repo.initialised(), branch)
     if fork is not None:
         return fork.version + 1
     low, high = 0, newest
     while low < high:
         middle = (low + high) // 2
-        if context.store.stat(names.commit(branch, middle)) is None:
+        if repo.store.stat(names.commit(branch, middle)) is None:
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def last_repeated(branch: Context, head: Commit | None) -> VersionOf | None:
+def last_repeated(branch: Opened, head: Commit | None) -> VersionOf | None:
     """Return the step that a branch has repeated last, or None."""
     for version in () if head is None else reversed(list(effective(head, branch.log.first))):
         replays = branch.log.commit(version).replays

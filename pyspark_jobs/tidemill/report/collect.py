@@ -20,9 +20,10 @@ from ..protocol.log import Log, log_of
 from ..protocol.records import Commit
 from ..protocol.refs import Refs
 from ..protocol.retained import first_kept, floor, seen_floor
-from ..repo.at import branch_name
 from ..repo.identity import warn_if_moved
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import recorded_schemas
+from ..repo.versions import branch_name
 from .data import BranchLine, LookUp, OperatorState, Report, Watermark
 from .graph import graph_of
 from .points import Names, point_of
@@ -78,21 +79,21 @@ class Problems:
         return self.found[:MOST_PROBLEMS] + ([f"and {rest:,} more; `tidemill verify` lists them"] if rest > 0 else [])
 
 
-def collect(context: Context, asked: ReportRequest) -> Report:
+def collect(repo: Opened, asked: ReportRequest) -> Report:
     """Return the report of a branch. `InvalidInput` if the repository has not been initialised, or for an argument."""
     asked.check()
-    warn_if_moved(context)
-    problems, head = Problems(), context.head()
-    known = _known(context, problems)
-    refs = context.initialised()
+    warn_if_moved(repo)
+    problems, head = Problems(), repo.head()
+    known = _known(repo, problems)
+    refs = repo.initialised()
     names = Names({one.id: one.name for one in known}, refs.tags)
-    open_branch = branch_name(context, context.branch)
-    look_ups = [_look_up(context, head, operator, key) for operator, key in asked.keys]
-    commits = list(_newest(context, refs, head, asked.commits, problems))
+    open_branch = branch_name(repo, repo.branch)
+    look_ups = [_look_up(repo, head, operator, key) for operator, key in asked.keys]
+    commits = list(_newest(repo, refs, head, asked.commits, problems))
     shown = _branches(known, open_branch)
     others = [
         (commit, heads)
-        for commit, heads in _of_others(context, refs, known, shown, asked.commits, problems)
+        for commit, heads in _of_others(repo, refs, known, shown, asked.commits, problems)
         if (commit.branch, commit.version) not in {(one.branch, one.version) for one in commits}
     ]
     points = [point_of(one, names, head is None or not is_effective(head, one.version)) for one in commits]
@@ -101,50 +102,50 @@ def collect(context: Context, asked: ReportRequest) -> Report:
     made = now_ms()
     return Report(
         tidemill=version_of_tidemill(),
-        pipeline=context.job.pipeline,
-        uri=context.store.uri,
+        pipeline=repo.job.pipeline,
+        uri=repo.store.uri,
         branch=open_branch,
         made_ms=made,
-        time_zone=context.job.time_zone,
+        time_zone=repo.job.time_zone,
         head=None if head is None else point_of(head, names, False),
         watermarks=_watermarks(head, made),
         next_deadline_ms={} if head is None else dict(head.next_deadline),
         published_through=-1 if head is None else head.published_through,
-        kept_from=max(seen_floor(refs, context.branch).highest, 0),
+        kept_from=max(seen_floor(refs, repo.branch).highest, 0),
         tags={name: names.label(one.branch, one.version) for name, one in sorted(refs.tags.items())},
-        operators=_operators(context, head),
+        operators=_operators(repo, head),
         branches=lines,
         dropped=list(refs.dropped),
         commits=points,
         others=rest,
         graph=graph_of([*points, *rest], lines),
         late=late_rows(commits, names),
-        quarantined=quarantined_rows(context, commits, problems),
-        diff=diff_of(context, known, asked.diff, problems),
+        quarantined=quarantined_rows(repo, commits, problems),
+        diff=diff_of(repo, known, asked.diff, problems),
         look_ups=look_ups,
         problems=problems.shown(),
     )
 
 
-def _known(context: Context, problems: Problems) -> list[BranchInfo]:
-    found = branches_found(context)
+def _known(repo: Opened, problems: Problems) -> list[BranchInfo]:
+    found = branches_found(repo)
     for _, lost in found:
         if lost is not None:
             problems.add(lost)
     return [one for one, _ in found]
 
 
-def _look_up(context: Context, head: Commit | None, operator: str | None, key: Any) -> LookUp:
+def _look_up(repo: Opened, head: Commit | None, operator: str | None, key: Any) -> LookUp:
     from ..reading.located import operator_in, schemas_at
 
-    return look_up(context, operator_in(operator, schemas_at(context, head, True, operator)), key)
+    return look_up(repo, operator_in(operator, schemas_at(repo, head, True, operator)), key)
 
 
-def _newest(context: Context, refs: Refs, head: Commit | None, most: int, problems: Problems) -> Iterator[Commit]:
+def _newest(repo: Opened, refs: Refs, head: Commit | None, most: int, problems: Problems) -> Iterator[Commit]:
     """Yield the newest commits of the open branch that are kept, oldest first."""
     if head is not None:
-        first = max(first_kept(seen_floor(refs, context.branch)), head.version + 1 - most)
-        yield from _read(context.log, range(first, head.version + 1), problems)
+        first = max(first_kept(seen_floor(refs, repo.branch)), head.version + 1 - most)
+        yield from _read(repo.log, range(first, head.version + 1), problems)
 
 
 def _branches(known: Sequence[BranchInfo], open_branch: str) -> set[str]:
@@ -154,13 +155,13 @@ def _branches(known: Sequence[BranchInfo], open_branch: str) -> set[str]:
 
 
 def _of_others(
-    context: Context, refs: Refs, known: Sequence[BranchInfo], shown: set[str], most: int, problems: Problems
+    repo: Opened, refs: Refs, known: Sequence[BranchInfo], shown: set[str], most: int, problems: Problems
 ) -> Iterator[tuple[Commit, Commit]]:
     """Yield the newest commits of the other branches, each with the newest one of its branch that can be read."""
-    others = [one for one in known if one.id != context.branch and one.name in shown]
+    others = [one for one in known if one.id != repo.branch and one.name in shown]
     share = max(most // max(len(others), 1), 1)
     for one in others:
-        log = log_of(context.store, refs, one.id)
+        log = log_of(repo.store, refs, one.id)
         first = max(log.first, first_kept(floor(refs, one.id)), one.head + 1 - share)
         found = list(_read(log, range(first, one.head + 1), problems))
         yield from ((commit, found[-1]) for commit in found)
@@ -193,9 +194,9 @@ def _watermarks(head: Commit | None, made_ms: int) -> list[Watermark]:
     return found
 
 
-def _operators(context: Context, head: Commit | None) -> list[OperatorState]:
+def _operators(repo: Opened, head: Commit | None) -> list[OperatorState]:
     found = []
-    for name, recorded in context.schemas(head).items():
+    for name, recorded in recorded_schemas(repo, head).items():
         metrics = None if head is None else head.operators.get(name)
         rows, size = (0, 0) if metrics is None else (metrics.rows_total, metrics.state_bytes)
         found.append(OperatorState(name, recorded["kind"], list(recorded["key"]), rows, size))

@@ -19,7 +19,7 @@ from ..reading.diff_outputs import OutputDiff
 from ..reading.diff_state import StateDiff
 from ..reading.history import KeyVersion, history
 from ..repo.open import on_branch
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from .data import Diff, DiffPart, LookUp
 from .points import Names
 from .values import rows_of, shown
@@ -47,13 +47,13 @@ def late_rows(commits: Sequence[Commit], names: Names) -> list[dict[str, Any]]:
     return found
 
 
-def quarantined_rows(context: Context, commits: Sequence[Commit], problems: Problems) -> list[dict[str, Any]]:
+def quarantined_rows(repo: Opened, commits: Sequence[Commit], problems: Problems) -> list[dict[str, Any]]:
     """Return a few rows of the newest version that quarantined any."""
     newest = next((one for one in reversed(commits) if one.quarantine), None)
     if newest is None:
         return []
     try:
-        return rows_of(read.quarantine(context, newest.version, EXAMPLES))
+        return rows_of(read.quarantine(repo, newest.version, EXAMPLES))
     except (CorruptState, InvalidInput) as error:
         problems.add(error)
         return []
@@ -65,35 +65,35 @@ def start_of(branch: BranchInfo) -> str | None:
 
 
 def diff_of(
-    context: Context,
+    repo: Opened,
     branches: Sequence[BranchInfo],
     asked: tuple[int | str, int | str] | bool | None,
     problems: Problems,
 ) -> Diff | None:
     """Return the diff that was asked for, or by default that of the open or newest branch and its origin."""
     if isinstance(asked, tuple | list):
-        return _diff(context, *asked)
+        return _diff(repo, *asked)
     try:
-        versions = _default(context, branches) if asked is None else None
-        return None if versions is None else _diff(context, *versions)
+        versions = _default(repo, branches) if asked is None else None
+        return None if versions is None else _diff(repo, *versions)
     except (CorruptState, InvalidInput) as error:
         problems.add(error)
         return None
 
 
-def _default(context: Context, branches: Sequence[BranchInfo]) -> tuple[str, str] | None:
+def _default(repo: Opened, branches: Sequence[BranchInfo]) -> tuple[str, str] | None:
     """Return the newest version of a branch, and the version with which `check` compares it."""
     forks = [one for one in branches if one.fork_branch is not None]
-    chosen = next((one for one in forks if one.id == context.branch), forks[-1] if forks else None)
+    chosen = next((one for one in forks if one.id == repo.branch), forks[-1] if forks else None)
     origin = None if chosen is None else next((one for one in branches if one.name == chosen.fork_branch), None)
     if chosen is None or origin is None:  # the branch from which it starts was dropped
         return None
-    level = level_of(on_branch(context, origin.name), on_branch(context, chosen.name))
+    level = level_of(on_branch(repo, origin.name), on_branch(repo, chosen.name))
     return level.label, f"{chosen.name}@{chosen.head}"
 
 
-def _diff(context: Context, a: int | str, b: int | str) -> Diff:
-    found = diff(context, a, b, DiffRequest(limit=EXAMPLES))
+def _diff(repo: Opened, a: int | str, b: int | str) -> Diff:
+    found = diff(repo, a, b, DiffRequest(limit=EXAMPLES))
     assert isinstance(found, DiffReport)
     parts = [*map(_of_state, found.operators.values()), *map(_of_sink, found.sinks.values())]
     return Diff(found.before, found.after, parts, {name: shown(why) for name, why in found.problems.items()})
@@ -121,10 +121,10 @@ def _of_sink(found: OutputDiff) -> DiffPart:
     return DiffPart("sink", found.sink, found.added, found.removed, None, examples, notes)
 
 
-def look_up(context: Context, operator: str, key: Any) -> LookUp:
+def look_up(repo: Opened, operator: str, key: Any) -> LookUp:
     """Return the state of a key and its history. `InvalidInput` for an unknown operator, or a key that does not fit."""
-    rows = read.state(context, operator, None, None, [key], None, None, None, False)
-    versions = history(context, operator, key, None, False)
+    rows = read.state(repo, operator, None, None, [key], None, None, None, False)
+    versions = history(repo, operator, key, None, False)
     newest = versions[-MOST_HISTORY:]
     listed = [_of_version(one, len(newest) - number <= WITH_FILES) for number, one in enumerate(newest)]
     return LookUp(operator, shown(key), rows_of(rows.slice(0, MOST_STATE_ROWS)), listed, len(versions))

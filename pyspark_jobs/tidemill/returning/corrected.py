@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import Split
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..schema import checked, conform, listed
 from ..sources.contract import ROW, ReadContext
 from ..sources.files import Files
@@ -29,10 +29,10 @@ _CSV: dict[str, Any] = {"header": True, "escape": '"', "extraColumns": "fail", "
 """Exports double quotes in quotes, and leave out columns that no row has."""
 
 
-def corrected(context: Context, rows: Any, version: int, sources: Sequence[str]) -> pa.Table:
+def corrected(repo: Opened, rows: Any, version: int, sources: Sequence[str]) -> pa.Table:
     """Return the given rows with their ids and the columns of `sources` that they have, checked by name and type."""
-    schema = pa.schema([*FIXED, *source_columns(context, sources)])
-    given = _given(rows, schema, context.job.time_zone)
+    schema = pa.schema([*FIXED, *source_columns(repo.job, sources)])
+    given = _given(rows, schema, repo.job.time_zone)
     for name in given.column_names:
         if name not in schema.names:
             raise unknown("column of corrected rows", name, schema.names)

@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
+from ..pipeline.job import Job
 from ..protocol.records import Commit
 from ..quarantine.rejects import quarantined
 from ..quarantine.rows import CONTENT, REJECT_SCHEMA
 from ..reading.read import commits_of, kept, quarantine
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
 from ..repo.versions import VersionSpec, unless_given_up
 from ..schema import empty_table, int64_array, type_ddl
@@ -52,36 +53,34 @@ FIXED = pa.schema(
 FORMATS = (".parquet", ".csv", ".json")
 
 
-def quarantined_rows(context: Context, commit: Commit) -> pa.Table:
+def quarantined_rows(repo: Opened, commit: Commit) -> pa.Table:
     """Return all rows that a version quarantined: `REJECT_SCHEMA`, `content.<source>`, and `_row_id`."""
-    with kept(context, commit):
-        return _read(context, commit)
+    with kept(repo, commit):
+        return _read(repo, commit)
 
 
-def _read(context: Context, commit: Commit) -> pa.Table:
-    tables = [quarantined(context.store, file) for file in commit.quarantine]
+def _read(repo: Opened, commit: Commit) -> pa.Table:
+    tables = [quarantined(repo.store, file) for file in commit.quarantine]
     table = pa.concat_tables([empty_table(REJECT_SCHEMA), *tables], promote_options="default")
     return table.append_column(ROW_ID, int64_array(range(table.num_rows)))
 
 
-def shown(
-    context: Context, version: VersionSpec | None, limit: int | None, source: str | None, whole: bool
-) -> pa.Table:
+def shown(repo: Opened, version: VersionSpec | None, limit: int | None, source: str | None, whole: bool) -> pa.Table:
     """Return quarantined rows to look at, or with `whole` in the columns of an export."""
     if whole:
-        return export(context, version, source).slice(0, limit)
+        return export(repo, version, source).slice(0, limit)
     if source is None:
-        return quarantine(context, version, limit)
-    check_source(context, source)
-    rows = quarantine(context, version)
+        return quarantine(repo, version, limit)
+    check_source(repo, source)
+    rows = quarantine(repo, version)
     return rows.filter(pc.equal(rows.column("source"), source)).slice(0, limit)
 
 
-def export(context: Context, version: VersionSpec | None, source: str | None) -> pa.Table:
+def export(repo: Opened, version: VersionSpec | None, source: str | None) -> pa.Table:
     """Return quarantined rows in the columns of an export: what each row is, and the columns of its source."""
-    refuse_without_code(context, "quarantine: an export, in the columns of the sources,")
-    check_source(context, source)
-    tables = unless_given_up(context, lambda: list(_exports(context, version, source)))
+    refuse_without_code(repo, "quarantine: an export, in the columns of the sources,")
+    check_source(repo, source)
+    tables = unless_given_up(repo, lambda: list(_exports(repo, version, source)))
     try:
         return pa.concat_tables([_fixed_only(tables), *tables], promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -90,23 +89,23 @@ def export(context: Context, version: VersionSpec | None, source: str | None) ->
         ) from error
 
 
-def _exports(context: Context, version: VersionSpec | None, source: str | None) -> Iterator[pa.Table]:
+def _exports(repo: Opened, version: VersionSpec | None, source: str | None) -> Iterator[pa.Table]:
     """Yield the rows of each version."""
-    for commit in commits_of(context, version):
-        rows = _read(context, commit)
+    for commit in commits_of(repo, version):
+        rows = _read(repo, commit)
         rows = rows if source is None else rows.filter(pc.equal(rows.column("source"), source))
         if rows.num_rows or version is not None:
-            yield _exported(context, commit, rows)
+            yield _exported(repo.job, commit, rows)
 
 
 def _fixed_only(tables: Sequence[pa.Table]) -> pa.Table:
     return empty_table(tables[0].schema if tables else FIXED)
 
 
-def check_source(context: Context, source: str | None) -> None:
+def check_source(repo: Opened, source: str | None) -> None:
     """Raise `InvalidInput` for a source that the pipeline does not have."""
-    if source is not None and source not in context.sources:
-        raise unknown("source", source, context.sources)
+    if source is not None and source not in repo.sources:
+        raise unknown("source", source, repo.sources)
 
 
 def exported_name(column: str) -> str:
@@ -118,11 +117,11 @@ def exported_name(column: str) -> str:
     return f"source.{column}" if column.lower() in (name.lower() for name in FIXED.names) else column
 
 
-def source_columns(context: Context, sources: Sequence[str]) -> pa.Schema:
+def source_columns(job: Job, sources: Sequence[str]) -> pa.Schema:
     """Return the columns of these sources under their names in an export. `InvalidInput` if their types differ."""
     found: dict[str, pa.Field] = {}
     for source in sources:
-        for field in context.job.sources[source].schema:
+        for field in job.sources[source].schema:
             name = exported_name(field.name)
             known = found.setdefault(name, pa.field(name, field.type))
             if known.type != field.type:
@@ -134,23 +133,23 @@ def source_columns(context: Context, sources: Sequence[str]) -> pa.Schema:
     return pa.schema(list(found.values()))
 
 
-def sources_of(context: Context, rows: pa.Table) -> list[str]:
+def sources_of(job: Job, rows: pa.Table) -> list[str]:
     """Return the sources of quarantined rows, of those that the code has, in its order."""
     there = set(rows.column("source").to_pylist())
-    return [name for name in context.job.sources if name in there]
+    return [name for name in job.sources if name in there]
 
 
-def _exported(context: Context, commit: Commit, rows: pa.Table) -> pa.Table:
-    sources = sources_of(context, rows)
+def _exported(job: Job, commit: Commit, rows: pa.Table) -> pa.Table:
+    sources = sources_of(job, rows)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {
         VERSION: pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows),
         ROW_ID: rows.column(ROW_ID),
         **{name: rows.column(column) for name, column in _PLACES.items()},
     }
-    for field in source_columns(context, sources):
+    for field in source_columns(job, sources):
         columns[field.name] = pa.nulls(rows.num_rows, field.type)
     for source in sources:
-        schema = context.job.sources[source].schema
+        schema = job.sources[source].schema
         if CONTENT + source in rows.column_names:
             content = rows.column(CONTENT + source).combine_chunks()
             nullable = pa.schema([field.with_nullable(True) for field in schema])

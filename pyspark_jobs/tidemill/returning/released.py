@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..protocol.records import Commit, SkippedFile
-from ..repo.listing import is_as_read, listed_files
-from ..repo.opened import Context
+from ..repo.input_files import is_as_read, listed_files
+from ..repo.opened import Opened
 from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import QUARANTINED, SKIPPED, Known, look_up
-from .came_back import Row
 from .export import ROW_ID
-from .quarantined_by import RowOf
+from .requeued_before import Row, RowOf
 
 
 @dataclass(frozen=True)
@@ -31,20 +30,20 @@ class NotReleased(Exception):
     """Why a file cannot be read again."""
 
 
-def released(context: Context, head: Commit | None, row: Row, by: Sequence[RowOf]) -> Released:
+def released(repo: Opened, head: Commit | None, row: Row, by: Sequence[RowOf]) -> Released:
     """Return the file that a row of quarantine stands for. Raises `NotReleased` if it cannot be read again."""
     source, path = row["source"], row["file"]
-    if source not in context.job.sources:
+    if source not in repo.job.sources:
         raise NotReleased(f"this code has no source `{source}`")
-    if is_positioned(context.job.sources[source]):
+    if is_positioned(repo.job.sources[source]):
         raise NotReleased("commits remember the position of its source, so nothing before it is read again")
-    (known,) = look_up(context.ledger(head).map, [SourceFile(source, path, "", 0, 0)])
+    (known,) = look_up(repo.ledger(head).map, [SourceFile(source, path, "", 0, 0)])
     known = _in_quarantine(known, by[row[ROW_ID]].commit.version)
-    now = listed_files(context, [source]).get((source, path))
+    now = listed_files(repo, [source]).get((source, path))
     if now is None:
         raise NotReleased("the file is gone from its source; write the corrected file under the same name")
     file = SkippedFile(source, path, known.etag, known.size)
-    return Released(file, is_changed=not is_as_read(context, head, now))
+    return Released(file, is_changed=not is_as_read(repo, head, now))
 
 
 def _in_quarantine(known: Known | None, version: int) -> Known:

@@ -20,17 +20,16 @@ from ..protocol.history import is_effective
 from ..protocol.records import Commit
 from ..quarantine.rejects import is_not_text
 from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, HEADER, LATE, UNREADABLE
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..schema import conform, int64_array
 from ..sources.asked import is_positioned, parse
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, Known, look_up
 from ..sources.requeued import rows_as
-from .came_back import Row, came_back, requeued_rows
 from .corrected import corrected
 from .export import FIXED, ROW_ID, check_source, exported_name, quarantined_rows, sources_of
-from .quarantined_by import RowOf, quarantined_by
 from .released import NotReleased, Released, released
+from .requeued_before import Row, RowOf, came_back, quarantined_by, requeued_rows
 
 SHOWN = 3
 """How many rows an error names."""
@@ -98,28 +97,28 @@ class Refusal(Exception):
     """Why a row cannot come back."""
 
 
-def returning(context: Context, head: Commit | None, commit: Commit, source: str | None, given: Any) -> Returning:
+def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | None, given: Any) -> Returning:
     """Return what comes back, or raise one `InvalidInput` for all rows that cannot."""
-    check_source(context, source)
-    table = quarantined_rows(context, commit)
+    check_source(repo, source)
+    table = quarantined_rows(repo, commit)
     chosen: list[Row] = [row for row in _rows(table) if source is None or row["source"] == source]
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
-    sources = sources_of(context, table) if source is None else [source]
-    by_hand = None if given is None else corrected(context, given, commit.version, sources)
+    sources = sources_of(repo.job, table) if source is None else [source]
+    by_hand = None if given is None else corrected(repo, given, commit.version, sources)
     if by_hand is not None:
         chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
-    by, refuse = quarantined_by(context, commit), Refuse(commit.version, len(chosen))
-    files = _files(context, head, [row for row in chosen if row["kind"] == FILE], refuse, by, by_hand)
+    by, refuse = quarantined_by(repo, commit), Refuse(commit.version, len(chosen))
+    files = _files(repo, head, [row for row in chosen if row["kind"] == FILE], refuse, by, by_hand)
     chosen = [row for row in chosen if row["kind"] != FILE]
-    _refuse_twice(context, head, chosen, commit, by)
-    destinations = _destinations(context, head, chosen, refuse, by)
+    _refuse_twice(repo, head, chosen, commit, by)
+    destinations = _destinations(repo, head, chosen, refuse, by)
     grouped: dict[tuple[str, tuple[str, ...], str], list[Row]] = {}
     for row in chosen:
         grouped.setdefault((row["source"], *destinations[row[ROW_ID]]), []).append(row)
-    contents = _Contents(context, table, refuse, by_hand)
-    first = _FirstFiles(context, head)
+    contents = _Contents(repo, table, refuse, by_hand)
+    first = _FirstFiles(repo, head)
     groups = []
     for (of_source, operators, watermark), rows in sorted(grouped.items(), key=lambda one: one[0]):
         ordered = sorted(rows, key=_place)
@@ -131,7 +130,7 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
 
 
 def _files(
-    context: Context,
+    repo: Opened,
     head: Commit | None,
     rows: Sequence[Row],
     refuse: Refuse,
@@ -147,7 +146,7 @@ def _files(
                 raise NotReleased(
                     "it stands for a whole file, so correct the file, and leave the columns of the row empty"
                 )
-            found.append(released(context, head, row, by))
+            found.append(released(repo, head, row, by))
         except NotReleased as why:
             refused.append((row, str(why)))
     if refused:
@@ -187,11 +186,9 @@ def _named(rows: Sequence[Row], ids: Sequence[int], version: int) -> list[Row]:
     return [known[one] for one in ids]
 
 
-def _refuse_twice(
-    context: Context, head: Commit | None, rows: Sequence[Row], commit: Commit, by: Sequence[RowOf]
-) -> None:
+def _refuse_twice(repo: Opened, head: Commit | None, rows: Sequence[Row], commit: Commit, by: Sequence[RowOf]) -> None:
     """Raise `InvalidInput` for a row that was requeued already, and not rewound since."""
-    before = came_back(context, head, commit, by, rows)
+    before = came_back(repo, head, commit, by, rows)
     twice = [row for row in rows if row[ROW_ID] in before]
     if twice:
         first = twice[0]
@@ -204,15 +201,15 @@ def _refuse_twice(
 
 
 def _destinations(
-    context: Context, head: Commit | None, rows: Sequence[Row], refuse: Refuse, by: Sequence[RowOf]
+    repo: Opened, head: Commit | None, rows: Sequence[Row], refuse: Refuse, by: Sequence[RowOf]
 ) -> dict[int, tuple[tuple[str, ...], str]]:
     files = [SourceFile(row["source"] or "", row["file"] or "", "", 0, 0) for row in rows]
     found, refused = {}, []
-    for row, known in zip(rows, look_up(context.ledger(head).map, files), strict=True):
+    for row, known in zip(rows, look_up(repo.ledger(head).map, files), strict=True):
         try:
             made = by[row[ROW_ID]].commit
-            found[row[ROW_ID]] = destination(context.job, _with_present_names(head, row, made))
-            source = context.job.sources.get(row["source"])
+            found[row[ROW_ID]] = destination(repo.job, _with_present_names(head, row, made))
+            source = repo.job.sources.get(row["source"])
             if source is None or not is_positioned(source):
                 _check_read(known, made.version)
             elif head is None or not is_effective(head, refuse.version):
@@ -292,8 +289,8 @@ def _check_read(known: Known | None, version: int) -> None:
 class _Contents:
     """The whole rows that come back: as corrected by hand, as they were read, or parsed from their text."""
 
-    def __init__(self, context: Context, table: pa.Table, refuse: Refuse, by_hand: pa.Table | None) -> None:
-        self.context, self.table, self.refuse, self.by_hand = context, table, refuse, by_hand
+    def __init__(self, repo: Opened, table: pa.Table, refuse: Refuse, by_hand: pa.Table | None) -> None:
+        self.repo, self.table, self.refuse, self.by_hand = repo, table, refuse, by_hand
         self.version = refuse.version
         self._at = {} if by_hand is None else {one: at for at, one in enumerate(by_hand.column(ROW_ID).to_pylist())}
 
@@ -306,7 +303,7 @@ class _Contents:
 
     def _given(self, source: str, rows: Sequence[Row]) -> pa.Table:
         assert self.by_hand is not None
-        schema = self.context.job.sources[source].schema
+        schema = self.repo.job.sources[source].schema
         found = self.by_hand.take(int64_array([self._at[row[ROW_ID]] for row in rows]))
         renamed = {exported_name(name): name for name in schema.names}
         there = [name for name in found.column_names if name in renamed]
@@ -322,7 +319,7 @@ class _Contents:
         return table
 
     def _as_read(self, source: str, rows: Sequence[Row]) -> pa.Table:
-        schema = self.context.job.sources[source].schema
+        schema = self.repo.job.sources[source].schema
         what = f"requeue version {self.version}: rows of source `{source}`"
         column = CONTENT + source
         content = self.table.column(column).combine_chunks() if column in self.table.column_names else None
@@ -342,7 +339,7 @@ class _Contents:
 
     def _parsed(self, source: str, rows: Sequence[Row]) -> pa.Table:
         """Return unreadable rows, parsed again by the schema and the options that the source has now."""
-        of, zone = self.context.job.sources[source], self.context.job.time_zone
+        of, zone = self.repo.job.sources[source], self.repo.job.time_zone
         parts: list[pa.Table] = []
         refused: list[tuple[Row, str]] = []
         for file in dict.fromkeys(row["file"] for row in rows):
@@ -364,8 +361,8 @@ class _Contents:
 class _FirstFiles:
     """The files that rows were first read from. A row that was requeued before names the requeued rows as its file."""
 
-    def __init__(self, context: Context, head: Commit | None) -> None:
-        self.context, self.head = context, head
+    def __init__(self, repo: Opened, head: Commit | None) -> None:
+        self.repo, self.head = repo, head
         self._known: dict[str, list[str | None] | None] = {}
 
     def of(self, row: Row) -> str | None:
@@ -376,9 +373,9 @@ class _FirstFiles:
         if row["row"] is None:
             return None
         if path not in self._known:
-            ledger = self.context.ledger(self.head).map
+            ledger = self.repo.ledger(self.head).map
             (known,) = look_up(ledger, [SourceFile(row["source"], path, "", 0, 0)])
-            table = requeued_rows(self.context, path, "" if known is None else known.etag)
+            table = requeued_rows(self.repo, path, "" if known is None else known.etag)
             self._known[path] = None if table is None else table.column("file").to_pylist()
         files = self._known[path]
         return None if files is None else files[row["row"] - 1]

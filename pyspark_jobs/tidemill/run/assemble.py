@@ -11,6 +11,7 @@ from ..batch.lateness import first_late
 from ..clock import now_ms
 from ..names import LEDGER
 from ..operators.contract import describe
+from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
 from ..protocol.kinds import Changes
@@ -19,7 +20,7 @@ from ..protocol.successor import successor
 from ..publishing.owners import NOT_SHARED, Shared, described
 from ..repo.code import this_code
 from ..repo.identity import folders_read
-from ..repo.opened import Context, airflow
+from ..repo.opened import Opened, airflow
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class Executed:
     publishing: Publishing
 
 
-def assemble(context: Context, head: Commit | None, executed: Executed) -> Commit:
+def assemble(repo: Opened, head: Commit | None, executed: Executed) -> Commit:
     """Return the commit record of a batch, with an empty ledger and no durations."""
     batch, receipts = executed.batch, executed.receipts
-    plan, job = batch.plan, context.job
+    plan, job = batch.plan, repo.job
     last = receipts[-1]  # of the last level, which knows all watermarks
     state, outputs = decide.merge_state(receipts), _outputs(receipts)
     schemas = {name: describe(placed.operator) for name, placed in job.operators.items()}
@@ -62,7 +63,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "furthest": _furthest(receipts),
         "late_examples": first_late([row for receipt in receipts for row in receipt.late_examples]),
         "state": state,
-        "rows": _live_rows(context, head, batch, receipts),
+        "rows": _live_rows(repo.job, head, batch, receipts),
         "outputs": outputs,
         "quarantine": [file for receipt in receipts for file in receipt.quarantine],
         "counts": _counts(plan, receipts),
@@ -71,11 +72,11 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "state_changes": accepted_changes(before, schemas),
         "renamed": [] if head is None else [one for one in head.renamed if one.new in schemas],
         "sinks": {
-            name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
+            name: described(repo, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },
-        "sources": folders_read(context, head),
+        "sources": folders_read(repo, head),
         "positions": {**({} if head is None else head.positions), **plan.positions},
-        "code": this_code(context),
+        "code": this_code(repo),
         "next_deadline": _deadlines(receipts),
         "published_through": executed.publishing.through,
         "committed_ms": now_ms(),
@@ -87,15 +88,13 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "engine": {"name": executed.engine, "tasks": str(batch.tasks)},
         "waiting": _still_waiting(head, plan),
     }
-    return successor(context.origin(head), plan.kind, changes)
+    return successor(repo.origin(head), plan.kind, changes)
 
 
-def _live_rows(
-    context: Context, head: Commit | None, batch: Batch, receipts: list[Receipt]
-) -> dict[str, dict[str, int]]:
+def _live_rows(job: Job, head: Commit | None, batch: Batch, receipts: list[Receipt]) -> dict[str, dict[str, int]]:
     """Return the live rows of each map after the batch; those of the ledger stay as they are."""
     before = head.rows if head is not None else {}
-    found = {name: dict(maps) for name, maps in before.items() if name in context.job.operators or name == LEDGER}
+    found = {name: dict(maps) for name, maps in before.items() if name in job.operators or name == LEDGER}
     for name in batch.begins:
         found[name] = {one: sum(segment.rows for segment in of_map) for one, of_map in batch.state[name].items()}
     for receipt in receipts:

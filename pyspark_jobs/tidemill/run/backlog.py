@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import TidemillError
 from ..protocol.records import Commit
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from . import plan as planning
@@ -25,8 +25,8 @@ LISTING_SHARE = 10
 class Backlog:
     """The waiting files of one drain."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, repo: Opened) -> None:
+        self.repo = repo
         self._seen: planning.Waiting | None = None
         self._kept: planning.Listing | None = None
         self._list_again_at = 0.0
@@ -51,7 +51,7 @@ class Backlog:
     def at(self, head: Commit | None) -> planning.Waiting:
         """Return the files that wait at `head`. `InvalidInput` if they do not fit those that were read."""
         if self._seen is not None:
-            self._seen = planning.still_waiting(self.context, head, self._seen)
+            self._seen = planning.still_waiting(self.repo, head, self._seen)
         else:
             self._seen, self._kept = self._listed(head, self._kept), None
         return self._seen
@@ -71,20 +71,20 @@ class Backlog:
     def _listed(self, head: Commit | None, listed: planning.Listing | None) -> planning.Waiting:
         started = time.monotonic()
         try:
-            return planning.waiting(self.context, head, listed)
+            return planning.waiting(self.repo, head, listed)
         finally:
             ended = time.monotonic()
             self._list_again_at = ended + max(LIST_AGAIN_S, LISTING_SHARE * (ended - started))
 
 
-def listing_if_possible(context: Context) -> planning.Listing | None:
+def listing_if_possible(repo: Opened) -> planning.Listing | None:
     """List the sources, or return None on an error; the same error is raised when the listing is needed.
 
     Also None if a source must be looked at after a position, which only the head says.
     """
-    if any(map(is_positioned, context.job.sources.values())):
+    if any(map(is_positioned, repo.job.sources.values())):
         return None
     try:
-        return planning.listing(context, None)
+        return planning.listing(repo, None)
     except TidemillError:
         return None

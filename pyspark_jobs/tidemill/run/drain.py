@@ -32,7 +32,8 @@ from ..repo.bounds import check_clock, check_planned
 from ..repo.code import note_other_code
 from ..repo.discard import discard
 from ..repo.identity import check_plan, check_root
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import check_operators
 from ..repo.overtaken import fenced_if_overtaken
 from ..repo.promoted import record_operators
 from ..sources.contract import BeingRead
@@ -40,14 +41,12 @@ from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
-from .ahead import Ahead
 from .assemble import Publishing
 from .backlog import Backlog, listing_if_possible
-from .beside_plan import create_plan
-from .choice import Choice
+from .engine import Choice
 from .execute import Way, execute
 from .limits import check_rows, watermark_notes
-from .upcoming import begin_reading, upcoming
+from .prefetch import Ahead, begin_reading, create_plan, upcoming
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -101,38 +100,38 @@ class Drained:
 class Drain:
     """One run over one repository."""
 
-    def __init__(self, context: Context, choice: Choice, limits: Limits, on_progress: OnProgress | None) -> None:
-        self.context, self.limits = context, limits
+    def __init__(self, repo: Opened, choice: Choice, limits: Limits, on_progress: OnProgress | None) -> None:
+        self.repo, self.limits = repo, limits
         self._choice, self._on_progress = choice, on_progress
         self._started = time.monotonic()
         self._has_swept = False
-        self._backlog, self._ahead = Backlog(context), Ahead(context)
+        self._backlog, self._ahead = Backlog(repo), Ahead(repo)
         self._shared: Shared | None = None
         self._being_read: Mapping[tuple[str, str], BeingRead] = {}
         self.done = Drained()
 
     @property
-    def computing(self) -> Context:
+    def computing(self) -> Opened:
         """The branch with the operators that run: all of them, unless a replay computes only some."""
-        return self.context
+        return self.repo
 
     def open(self) -> Commit | None:
         """Check that this code may run here, publish what is unpublished, and return the head."""
-        context = self.context
-        check_places(context.pipeline, context.root, context.storage_options)
+        repo = self.repo
+        check_places(repo.pipeline, repo.root, repo.storage_options)
         head = self._begin()
-        check_root(context)
-        record_operators(context, head)
-        self.computing.check_operators(head)
-        _ = context.definitions  # taken before functions of the user run, because these may change what they use
-        note_other_code(context, head)
-        if missing_sinks(context, head):
+        check_root(repo)
+        record_operators(repo, head)
+        check_operators(self.computing, head)
+        _ = repo.definitions  # taken before functions of the user run, because these may change what they use
+        note_other_code(repo, head)
+        if missing_sinks(repo, head):
             self._backlog.at(head)  # raises if a source is missing too, before anything is published in another place
-        self.done.published.extend(repair(context, head))
+        self.done.published.extend(repair(repo, head))
         if head is not None and rules_of(head).withdraws:
-            withdraw_strays(context, head, first_suspect(head))
-        if context.publishes:
-            check_outputs(context, head, self.limits.accepted)
+            withdraw_strays(repo, head, first_suspect(head))
+        if repo.publishes:
+            check_outputs(repo, head, self.limits.accepted)
         return head
 
     def _begin(self) -> Commit | None:
@@ -142,22 +141,22 @@ class Drain:
         the sources. Another one finds the newest records first. INVARIANT: a listing counts only if the head was known
         before it. Otherwise, and if a plan waits, the sources are listed later.
         """
-        context, store = self.context, self.context.store
+        repo, store = self.repo, self.repo.store
         if store.requests_at_once == 1:
-            context.refresh()
-            return context.head()
-        reads: list[Callable[[], Any]] = [context.refresh]
-        if not context.log.knows_head:
-            reads.append(context.log.head)
-            head = context.ours(side_by_side(store, reads)[1])
-            if head is None or not context.log.knows_head:
+            repo.refresh()
+            return repo.head()
+        reads: list[Callable[[], Any]] = [repo.refresh]
+        if not repo.log.knows_head:
+            reads.append(repo.log.head)
+            head = repo.ours(side_by_side(store, reads)[1])
+            if head is None or not repo.log.knows_head:
                 return head
-            reads = [partial(look_for_records, context, head)]
-        reads += [context.log.look, partial(listing_if_possible, context)]
+            reads = [partial(look_for_records, repo, head)]
+        reads += [repo.log.look, partial(listing_if_possible, repo)]
         looked, listed = side_by_side(store, reads)[1:]
         self._ahead.looked = looked
         self._backlog.keep(None if looked.is_news or looked.planned is not None else listed)
-        return context.ours(looked.head)
+        return repo.ours(looked.head)
 
     def run(self) -> Drained:
         """Process all waiting files, then fire due timeouts in one sweep."""
@@ -166,7 +165,7 @@ class Drain:
             batch = self._next(head)
             if batch is None:
                 self._replace_sinks(head)
-                self.context.fingerprints.save()
+                self.repo.session.fingerprints.save()
                 return self.done
             head = self._catch_up(self._run_batch(head, batch))
         if self._shared is not None and self._shared.replaced:
@@ -181,7 +180,7 @@ class Drain:
         head = self._ahead.head()
         if head is None or head.version <= ours.version:
             return ours
-        self.done.published.extend(repair(self.context, head))
+        self.done.published.extend(repair(self.repo, head))
         return head
 
     def sweep(self) -> Drained:
@@ -207,8 +206,8 @@ class Drain:
         return budget is None or time.monotonic() - self._started < budget
 
     def _planned(self, head: Commit | None) -> Plan | None:
-        origin = self.context.origin(head)
-        return self.context.log.plan(origin.number, origin.parent, self._ahead.take_looked())
+        origin = self.repo.origin(head)
+        return self.repo.log.plan(origin.number, origin.parent, self._ahead.take_looked())
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
@@ -221,7 +220,7 @@ class Drain:
             return self._create_plan(head, batch)
         if self._has_swept:
             return None
-        if self.done.progress and planning.is_due_now(self.context, head, self.limits.batch_time):
+        if self.done.progress and planning.is_due_now(self.repo, head, self.limits.batch_time):
             self._backlog.forget()  # a sweep at a later time than the listing must not pass files that arrived since
             seen, batch = self._next_batch(head)
         return self._swept(head, seen) if batch is None else self._create_plan(head, batch)
@@ -232,14 +231,14 @@ class Drain:
         If so much has arrived since the listing that the backlog is one for Spark, the run moves there, with all of it.
         """
         seen = self._backlog.at(head)
-        batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
+        batch = planning.next_batch(self.repo, head, seen, self.limits.batch_time)
         if batch is None or not self.done.progress or not self._choice.may_move(head, batch):
             return seen, batch
         now = self._backlog.listed_again(head)
         if now is None or not self._choice.move(head, planning.with_backlog(batch, now)):
             return seen, batch
         self._backlog.take(now)
-        return now, planning.next_batch(self.context, head, now, self.limits.batch_time)
+        return now, planning.next_batch(self.repo, head, now, self.limits.batch_time)
 
     def _swept(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         swept = self._sweep_if_due(head, seen)
@@ -247,58 +246,58 @@ class Drain:
         return swept
 
     def _sweep_if_due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
-        at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
-        if not planning.is_due(head, at_ms, self.context.job):
+        at_ms = planning.sweep_time(self.repo, head, seen, self.limits.batch_time)
+        if not planning.is_due(head, at_ms, self.repo.job):
             return None
-        return self._create_plan(head, planning.sweep_plan(self.context, head, at_ms))
+        return self._create_plan(head, planning.sweep_plan(self.repo, head, at_ms))
 
     def _check_sinks(self, head: Commit | None) -> Shared:
         """Check once that no other repository has files in the sinks. Runs without a batch do not list them."""
-        if not self.context.publishes:
+        if not self.repo.publishes:
             return NOT_SHARED
         if self._shared is None:
-            self._shared = check_owners(self.context, head, self.limits.accepted)
+            self._shared = check_owners(self.repo, head, self.limits.accepted)
             if head is not None and may_have_strays(head):
-                withdraw_strays(self.context, head, first_suspect(head))
+                withdraw_strays(self.repo, head, first_suspect(head))
         return self._shared
 
     def _replace_sinks(self, head: Commit | None) -> None:
         """Delete the files of other repositories, if the caller asked for that, once our own files are published."""
         if self.limits.accepted.replace_sink and head is not None:
-            replace(self.context, self._check_sinks(head))
+            replace(self.repo, self._check_sinks(head))
 
     def _create_plan(self, head: Commit | None, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
-        check_history(self.context, head, plan.number - 1)
+        check_history(self.repo, head, plan.number - 1)
         self._check_sinks(head)
         engine = self._choice.engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
-        probe(self.context.store)
-        check_clock(self.context.store)
-        self._ahead.created = create_plan(self.context, plan, engine)
+        probe(self.repo.store)
+        check_clock(self.repo.store)
+        self._ahead.created = create_plan(self.repo, plan, engine)
         return self._ahead.created.plan
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
-        check_planned(plan, self.context.settings.batch_time_tolerance)
-        probe(self.context.store)  # once a process, and needed here for a plan that another run created
+        check_planned(plan, self.repo.settings.batch_time_tolerance)
+        probe(self.repo.store)  # once a process, and needed here for a plan that another run created
         created = self._ahead.take_created(plan)
         if created is None:
-            self.context.refresh()
-        check_root(self.context)  # again: the branch may have been dropped since this run started
-        self.computing.check_operators(head)  # again: operators may have been added or dropped since this run started
-        check_plan(self.context, plan)
-        check_history(self.context, head, plan.number)
+            self.repo.refresh()
+        check_root(self.repo)  # again: the branch may have been dropped since this run started
+        check_operators(self.computing, head)  # again: operators may have been added or dropped since this run started
+        check_plan(self.repo, plan)
+        check_history(self.repo, head, plan.number)
         engine = self._choice.engine(head, plan)  # starting the engine does not count as time of the batch
-        overtaken = self.context.head() if created is None else created.head
+        overtaken = self.repo.head() if created is None else created.head
         if overtaken is not None and overtaken.version >= plan.number:
-            if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
+            if self.repo.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
                 self.done.already.append(plan.number)
-            self.done.published.extend(repair(self.context, overtaken))
+            self.done.published.extend(repair(self.repo, overtaken))
             return overtaken
         started = time.perf_counter()
-        through = plan.number - 1 if self.context.publishes else -1
+        through = plan.number - 1 if self.repo.publishes else -1
         publishing = Publishing(through, self._check_sinks(head))
-        with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
+        with fenced_if_overtaken(self.repo, head, f"execute plan {plan.number}"):
             early = {} if created is None else created.early
             way = Way(engine, self.limits.tasks, publishing, early, self._being_read)
             self._being_read = self._read_ahead(plan, engine)
@@ -316,8 +315,8 @@ class Drain:
 
     def _publish(self, commit: Commit) -> int:
         """Publish a new version. Where requests wait, look meanwhile for what other runs have committed and planned."""
-        publish_it = partial(publish_new, self.context, commit)
-        if self.context.store.requests_at_once == 1:
+        publish_it = partial(publish_new, self.repo, commit)
+        if self.repo.store.requests_at_once == 1:
             return publish_it()
         self._ahead.looked, count = run_both(self._look_if_possible, publish_it)
         return count
@@ -325,7 +324,7 @@ class Drain:
     def _look_if_possible(self) -> Looked | None:
         """Look, or return None after an error: then this run looks again, and fails if that fails too."""
         try:
-            return self.context.log.look()
+            return self.repo.log.look()
         except TidemillError:
             return None
 
@@ -334,19 +333,19 @@ class Drain:
 
         If the repository is in a remote store, files are read while the plan is created; see `beside_plan`.
         """
-        context = self.computing
-        if engine.name != "local" or engine.parallelism < 2 or context.store.requests_at_once > 1:
+        repo = self.computing
+        if engine.name != "local" or engine.parallelism < 2 or repo.store.requests_at_once > 1:
             return {}
         if self._committed + 1 == self.limits.max_batches:
             return {}
         found: Mapping[tuple[str, str], BeingRead] = {}
         with contextlib.suppress(Exception):  # an error comes again when the batch is planned or read
-            found = begin_reading(context.job, context.storage_options, self._upcoming(plan), plan.block_rows)
+            found = begin_reading(repo.job, repo.storage_options, self._upcoming(plan), plan.block_rows)
         return found
 
     def _upcoming(self, plan: Plan) -> list[Split]:
         """Return the first splits of the batch after a plan, as far as they are known."""
-        return upcoming(self.context, self._backlog.seen, plan)
+        return upcoming(self.repo, self._backlog.seen, plan)
 
     def _execute(self, head: Commit | None, plan: Plan, way: Way) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""
@@ -355,22 +354,22 @@ class Drain:
     def _checked(self, ours: Commit) -> Commit:
         """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""
         try:
-            check_rows(self.context, ours)
+            check_rows(self.repo, ours)
         except InvalidInput:
-            discard(self.context.store, ours)
+            discard(self.repo.store, ours)
             raise
         return ours
 
     def _commit(self, ours: Commit) -> Committed:
         """Commit. If another attempt has the number, or the disk is full, delete what this one stored."""
         try:
-            committed = self.context.log.create_commit(ours)
+            committed = self.repo.log.create_commit(ours)
         except (Fenced, StoreUnavailable) as error:
             if isinstance(error, Fenced) or is_full(error):
-                discard(self.context.store, ours)
+                discard(self.repo.store, ours)
             raise
         if committed.outcome == "already":
-            discard(self.context.store, ours)
+            discard(self.repo.store, ours)
         return committed
 
     def _report(self, commit: Commit, elapsed_ms: int) -> None:
@@ -384,7 +383,7 @@ class Drain:
             planning.LOG.warning("%s: the columns of its state have changed: %s", what, "; ".join(changes))
         for note in watermark_notes(commit):
             planning.LOG.warning(note)
-        progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)
+        progress = progress_of(self.repo.job.pipeline, commit, elapsed_ms)
         self.done.progress.append(progress)
         if self._on_progress is not None:
             self._on_progress(progress)

@@ -18,13 +18,15 @@ from ..batch.batch import Batch
 from ..batch.task import BatchWork
 from ..batch.work import Engine
 from ..errors import InternalError, InvalidInput, TidemillError
+from ..pipeline.job import Job
 from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt, Segment
 from ..protocol.time import before_batch
 from ..quarantine.rows import ABANDON_PLAN
 from ..repo.discard import discarded_if_full
 from ..repo.ledger import store_ledger
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import initial_state, live_state
 from ..sources.asked import intake_of
 from ..sources.contract import BeingRead, EarlyFiles
 from ..store import run_both
@@ -47,16 +49,16 @@ class Way:
     being_read: Mapping[tuple[str, str], BeingRead] = field(default_factory=dict)
 
 
-def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Commit:
+def execute(repo: Opened, head: Commit | None, plan: Plan, way: Way) -> Commit:
     """Run the batch of a plan and return its commit record. All files that the record names are stored.
 
     The record is not committed yet.
     """
     started = time.perf_counter()
-    _check_sources(context, plan)
-    batch = _batch(context, head, plan, way)
-    with discarded_if_full(context.store, batch.attempt):
-        commit, executed = _executed(context, head, batch, way)
+    _check_sources(repo.job, plan)
+    batch = _batch(repo, head, plan, way)
+    with discarded_if_full(repo.store, batch.attempt):
+        commit, executed = _executed(repo, head, batch, way)
     durations = {
         "addBatch": int((executed - started) * 1000),
         "walCommit": int((time.perf_counter() - executed) * 1000),
@@ -64,30 +66,30 @@ def execute(context: Context, head: Commit | None, plan: Plan, way: Way) -> Comm
     return dataclasses.replace(commit, durations_ms=durations)
 
 
-def _executed(context: Context, head: Commit | None, batch: Batch, way: Way) -> tuple[Commit, float]:
+def _executed(repo: Opened, head: Commit | None, batch: Batch, way: Way) -> tuple[Commit, float]:
     """Return the commit record without durations, and when the engine had run the batch."""
-    run = partial(way.engine.execute, BatchWork(batch, context.modules, context.paths))
+    run = partial(way.engine.execute, BatchWork(batch, repo.modules, repo.paths))
     read, stored, results = _read_early(batch), None, None
     if read is not None:  # all that the ledger needs is known, so it is stored while the batch runs
-        stored, results = run_both(partial(_stored_ledger, context, head, batch, read), run)
+        stored, results = run_both(partial(_stored_ledger, repo, head, batch, read), run)
     receipts = receipts_of(run() if results is None else results)
     if isinstance(stored, TidemillError):  # an error of the batch says more, so it comes first
         raise stored
     decide.check_receipts(receipts, batch.plan, batch.levels)
     executed = time.perf_counter()
-    commit = assemble(context, head, Executed(batch, receipts, way.engine.name, way.publishing))
+    commit = assemble(repo, head, Executed(batch, receipts, way.engine.name, way.publishing))
     first = receipts[0]
-    ledger, files = stored or store_ledger(context, head, batch, first.fingerprints, first.bad_files)
+    ledger, files = stored or store_ledger(repo, head, batch, first.fingerprints, first.bad_files)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     return dataclasses.replace(commit, ledger=ledger, rows=rows), executed
 
 
 def _stored_ledger(
-    context: Context, head: Commit | None, batch: Batch, read: Mapping[str, str]
+    repo: Opened, head: Commit | None, batch: Batch, read: Mapping[str, str]
 ) -> tuple[list[Segment], int] | TidemillError:
     """Store the ledger, and return it or the error."""
     try:
-        return store_ledger(context, head, batch, read)
+        return store_ledger(repo, head, batch, read)
     except TidemillError as error:
         return error
 
@@ -118,22 +120,22 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     return sorted(receipts, key=lambda receipt: (receipt.level, receipt.lo))
 
 
-def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch:
-    job = context.job
-    cut = cut_of(job, context.settings, head, plan)
+def _batch(repo: Opened, head: Commit | None, plan: Plan, way: Way) -> Batch:
+    job = repo.job
+    cut = cut_of(job, repo.settings, head, plan)
     count = task_count(plan, way.engine, way.tasks, cut)
     return assigned(
         Batch(
             job=job,
             plan=plan,
             attempt=uuid.uuid4().hex[:12],
-            root=context.root,
-            storage_options=context.storage_options,
-            settings=context.settings,
-            state={name: maps for name, maps in context.state(head).items() if name in job.operators},
+            root=repo.root,
+            storage_options=repo.storage_options,
+            settings=repo.settings,
+            state={name: maps for name, maps in live_state(repo, head).items() if name in job.operators},
             watermarks=before_batch(job.watermarks, {} if head is None else head.watermarks),
             active=active_ms(head),
-            begins=frozenset(context.begins_with(head)),
+            begins=frozenset(initial_state(repo, head)),
             tasks=count,
             early=way.early,
             being_read=way.being_read if way.engine.name == "local" else {},
@@ -142,12 +144,12 @@ def _batch(context: Context, head: Commit | None, plan: Plan, way: Way) -> Batch
     )
 
 
-def _check_sources(context: Context, plan: Plan) -> None:
+def _check_sources(job: Job, plan: Plan) -> None:
     """Raise `InvalidInput` if the plan, which earlier code made, reads a source that this code does not have."""
     for split in plan.splits:
-        if split.source not in context.job.sources:
+        if split.source not in job.sources:
             raise InvalidInput(
                 f"plan {plan.number} reads the source `{split.source}`, this code has "
-                + ", ".join(f"`{name}`" for name in context.job.sources),
+                + ", ".join(f"`{name}`" for name in job.sources),
                 hint=f"give the source its name back, or {ABANDON_PLAN}",
             )

@@ -24,7 +24,7 @@ from ..protocol.records import Commit, Plan, Split
 from ..protocol.time import after_batch, before_batch
 from ..repo.bounds import check_batch_time
 from ..repo.identity import check_folders, check_latest, check_positions
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sources import asked
 from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, compare
@@ -70,13 +70,13 @@ class Listing:
     since: Mapping[str, str]
 
 
-def listing(context: Context, head: Commit | None) -> Listing:
+def listing(repo: Opened, head: Commit | None) -> Listing:
     """List the files of all sources, or what comes after their positions at `head`."""
     listed_ms, since = now_ms(), positions(head)
-    options = dict(context.storage_options.get("source") or {})
-    sources = context.job.sources
+    options = dict(repo.storage_options.get("source") or {})
+    sources = repo.job.sources
     calls = [functools.partial(asked.look, source, name, since.get(name), options) for name, source in sources.items()]
-    return Listing(listed_ms, dict(zip(sources, side_by_side(context.store, calls), strict=True)), since)
+    return Listing(listed_ms, dict(zip(sources, side_by_side(repo.store, calls), strict=True)), since)
 
 
 def positions(head: Commit | None) -> Mapping[str, str]:
@@ -84,42 +84,42 @@ def positions(head: Commit | None) -> Mapping[str, str]:
     return {} if head is None else head.positions
 
 
-def waiting(context: Context, head: Commit | None, listed_before: Listing | None = None) -> Waiting:
+def waiting(repo: Opened, head: Commit | None, listed_before: Listing | None = None) -> Waiting:
     """Return the files of all sources that the pipeline has not read yet. They are listed now, unless they were before.
 
     INVARIANT: no version after `head` was read when they were listed.
     """
-    found_now = listed_before or listing(context, head)
+    found_now = listed_before or listing(repo, head)
     listed = found_now.files
-    ledger = context.ledger(head).map
-    found = _unread(context, found_now, head)
+    ledger = repo.ledger(head).map
+    found = _unread(repo, found_now, head)
     if found is None:  # another branch of the history was listed
-        return waiting(context, head)
-    check_positions(context, head, ledger)
-    by_ledger = {name: files for name, files in listed.items() if not asked.is_positioned(context.job.sources[name])}
+        return waiting(repo, head)
+    check_positions(repo, head, ledger)
+    by_ledger = {name: files for name, files in listed.items() if not asked.is_positioned(repo.job.sources[name])}
     check_names(by_ledger, [name for name, files in by_ledger.items() if 0 < len(found[name]) == len(files)], ledger)
-    check_folders(context, head, found, ledger)
-    check_latest(context, head, found)
-    return Waiting(found_now.listed_ms, found, found_now.since, _requeued(context, head))
+    check_folders(repo, head, found, ledger)
+    check_latest(repo, head, found)
+    return Waiting(found_now.listed_ms, found, found_now.since, _requeued(repo.job, head))
 
 
-def still_waiting(context: Context, head: Commit | None, seen: Waiting) -> Waiting:
+def still_waiting(repo: Opened, head: Commit | None, seen: Waiting) -> Waiting:
     """Return the files of an earlier listing that are still unread at `head`. Nothing is listed, if it need not be.
 
     One listing serves many batches, so that its cost does not grow with their number; see `backlog`. The time of the
     listing stays, because nothing that arrived later may be passed.
     """
-    found = _unread(context, Listing(seen.listed_ms, seen.files, seen.since), head)
+    found = _unread(repo, Listing(seen.listed_ms, seen.files, seen.since), head)
     if found is None:  # a rewind went back to before the listing
-        return waiting(context, head)
-    return Waiting(seen.listed_ms, found, {**seen.since, **positions(head)}, _requeued(context, head))
+        return waiting(repo, head)
+    return Waiting(seen.listed_ms, found, {**seen.since, **positions(head)}, _requeued(repo.job, head))
 
 
-def _requeued(context: Context, head: Commit | None) -> list[Split]:
+def _requeued(job: Job, head: Commit | None) -> list[Split]:
     """Return the requeued rows that wait. `InvalidInput` if this code lacks their source."""
     found = [] if head is None else head.waiting
     for split in found:
-        if split.source not in context.job.sources:
+        if split.source not in job.sources:
             raise InvalidInput(
                 f"rows of source `{split.source}` were requeued, which this code does not have",
                 hint=f"restore the source: p.read(…, name={split.source!r})",
@@ -127,26 +127,26 @@ def _requeued(context: Context, head: Commit | None) -> list[Split]:
     return found
 
 
-def _warn_of_lost(context: Context, requeued: Sequence[Split]) -> None:
+def _warn_of_lost(job: Job, requeued: Sequence[Split]) -> None:
     """Warn of rows that were requeued for an operator that was removed since: they are read, and go nowhere."""
     for split in requeued:
         held = split.requeued
         for name in () if held is None else held.operators:
-            if held is not None and operator_of(name) not in context.job.operators:
+            if held is not None and operator_of(name) not in job.operators:
                 LOG.warning(
                     "%s of source `%s` were requeued for the operator `%s`, which was removed; they are discarded",
                     count_of(held.rows, "row"), split.source, name,
                 )  # fmt: skip
 
 
-def _unread(context: Context, listed: Listing, head: Commit | None) -> dict[str, list[SourceFile]] | None:
+def _unread(repo: Opened, listed: Listing, head: Commit | None) -> dict[str, list[SourceFile]] | None:
     """Return the listed files that are unread at `head`, by source. None: the positions of `head` were not listed."""
-    options = dict(context.storage_options.get("source") or {})
+    options = dict(repo.storage_options.get("source") or {})
     found = {}
-    ledger = context.ledger(head).map
-    context.fingerprints.begin()
+    ledger = repo.ledger(head).map
+    repo.session.fingerprints.begin()
     for name, files in listed.files.items():
-        source = context.job.sources[name]
+        source = repo.job.sources[name]
         if asked.is_positioned(source):
             left = asked.after(files, listed.since.get(name), positions(head).get(name))
             if left is None:
@@ -154,59 +154,59 @@ def _unread(context: Context, listed: Listing, head: Commit | None) -> dict[str,
             found[name] = list(left)
             continue
         compute = functools.partial(asked.fingerprint, source, options=options)
-        fingerprint = functools.partial(context.fingerprints.fingerprint, compute=compute)
+        fingerprint = functools.partial(repo.session.fingerprints.fingerprint, compute=compute)
         compared = compare(files, ledger, asked.intake_of(source).overwritten, fingerprint)
         found[name] = compared.fresh
-        context.touched.update({(file.source, file.path): file for file in compared.touched})
+        repo.session.touched.update({(file.source, file.path): file for file in compared.touched})
     return found
 
 
-def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> Plan | None:
+def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | str | None) -> Plan | None:
     """Return a plan over waiting files, within the caps of the sources, or None if no files are waiting.
 
     Requeued rows come first, all of them, in a batch of their own.
     """
     if seen.requeued:
-        _warn_of_lost(context, seen.requeued)
-        draft = _draft(context, head, seen, seen.requeued, seen.all)
+        _warn_of_lost(repo.job, seen.requeued)
+        draft = _draft(repo, head, seen, seen.requeued, seen.all)
         newest_ms = max(split.modified_ms for split in seen.requeued)
         if draft.oldest_waiting_ms is not None:  # a batch of requeued rows must not pass a file that waits
             newest_ms = min(newest_ms, draft.oldest_waiting_ms)
-        return _timed(context, draft, newest_ms, given, head)
-    options = dict(context.storage_options.get("source") or {})
+        return _timed(repo, draft, newest_ms, given, head)
+    options = dict(repo.storage_options.get("source") or {})
     chosen: list[SourceFile] = []
     splits: list[Split] = []
     reached: dict[str, str] = {}
     for name, files in seen.files.items():
-        source = context.job.sources[name]
+        source = repo.job.sources[name]
         intake = asked.intake_of(source)
         picked = decide.choose(files, intake.max_files, intake.max_bytes)
         chosen.extend(picked)
-        splits.extend(asked.splits(source, picked, options, context.settings.split_bytes))
+        splits.extend(asked.splits(source, picked, options, repo.settings.split_bytes))
         if picked and asked.is_positioned(source):
             reached[name] = picked[-1].position
     if not chosen:
         return None
     chosen_files = set(chosen)
     left = [file for file in seen.all if file not in chosen_files]
-    draft = dataclasses.replace(_draft(context, head, seen, splits, left), positions=reached)
-    return _timed(context, draft, max(file.modified_ms for file in chosen), given, head)
+    draft = dataclasses.replace(_draft(repo, head, seen, splits, left), positions=reached)
+    return _timed(repo, draft, max(file.modified_ms for file in chosen), given, head)
 
 
 def _draft(
-    context: Context, head: Commit | None, seen: Waiting, splits: Sequence[Split], left: Sequence[SourceFile]
+    repo: Opened, head: Commit | None, seen: Waiting, splits: Sequence[Split], left: Sequence[SourceFile]
 ) -> Plan:
     """Return a plan without its batch time. `left` are the files that it leaves for later batches."""
     return Plan(
-        number=context.origin(head).number,
+        number=repo.origin(head).number,
         kind="batch",
         plan_id=uuid.uuid4().hex,
-        branch=context.branch,
-        pipeline_uuid=context.initialised().uuid,
-        parent=context.origin(head).parent,
+        branch=repo.branch,
+        pipeline_uuid=repo.initialised().uuid,
+        parent=repo.origin(head).parent,
         batch_time_ms=0,
         splits=tuple(splits),
-        block_rows=context.settings.block_rows,
+        block_rows=repo.settings.block_rows,
         created_ms=seen.listed_ms,
         outstanding_files=len(left),
         outstanding_bytes=sum(file.size for file in left),
@@ -221,13 +221,13 @@ def with_backlog(plan: Plan, seen: Waiting) -> Plan:
     return dataclasses.replace(plan, outstanding_bytes=behind)
 
 
-def _timed(context: Context, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None) -> Plan:
+def _timed(repo: Opened, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None) -> Plan:
     """Return the plan with its batch time."""
-    return dataclasses.replace(draft, batch_time_ms=_batch_time(context, draft, newest_ms, given, head).ms)
+    return dataclasses.replace(draft, batch_time_ms=_batch_time(repo, draft, newest_ms, given, head).ms)
 
 
 def _batch_time(
-    context: Context, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None
+    repo: Opened, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None
 ) -> decide.BatchTime:
     """Return the batch time by the pipeline's rule, raised to that of the last commit if it is earlier."""
     observed = decide.Observed(
@@ -236,8 +236,8 @@ def _batch_time(
         oldest_waiting_ms=draft.oldest_waiting_ms,
         previous_ms=None if head is None else head.batch_time_ms,
     )
-    rule = context.pipeline.time_policy
-    chosen_rule = _rule(context, draft, rule, head) if given is None else given_time(context, given)
+    rule = repo.pipeline.time_policy
+    chosen_rule = _rule(repo, draft, rule, head) if given is None else given_time(repo, given)
     found = decide.batch_time(chosen_rule, observed)
     if found.note is not None:
         # A clock that moved backwards is worth a warning, and so is a given time that is ignored. If only files
@@ -246,14 +246,14 @@ def _batch_time(
         LOG.log(
             logging.INFO if is_order else logging.WARNING,
             "pipeline `%s`, batch %d: %s",
-            context.job.pipeline,
+            repo.job.pipeline,
             draft.number,
             found.note,
         )
     return found
 
 
-def _rule(context: Context, draft: Plan, policy: TimePolicy, head: Commit | None) -> decide.TimeRule | int:
+def _rule(repo: Opened, draft: Plan, policy: TimePolicy, head: Commit | None) -> decide.TimeRule | int:
     """Return the pipeline's rule. A function is not asked about requeued rows, which keep the last batch's time."""
     if not callable(policy):
         return policy
@@ -267,16 +267,16 @@ def _rule(context: Context, draft: Plan, policy: TimePolicy, head: Commit | None
             + traceback.format_exc()
         ) from error
     what = f"the result of the function of p.batch_time for batch {draft.number}"
-    return check_batch_time(value, what, context.settings.batch_time_tolerance)
+    return check_batch_time(value, what, repo.settings.batch_time_tolerance)
 
 
-def given_time(context: Context, given: int | str) -> int:
+def given_time(repo: Opened, given: int | str) -> int:
     """Return a batch time that the caller gave. `InvalidInput` if it is out of bounds."""
     what = f"batch_time={given!r}"
-    return check_batch_time(time_ms(given, context.job.time_zone), what, context.settings.batch_time_tolerance)
+    return check_batch_time(time_ms(given, repo.job.time_zone), what, repo.settings.batch_time_tolerance)
 
 
-def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> int:
+def sweep_time(repo: Opened, head: Commit | None, seen: Waiting, given: int | str | None) -> int:
     """Return the batch time of a sweep: the given time, or now, but never later than the oldest waiting file.
 
     If the pipeline's rule is a function, it is the time of the last batch.
@@ -288,29 +288,29 @@ def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int 
         previous_ms=previous,
     )
     if given is not None:
-        return decide.sweep_time(given_time(context, given), observed).ms
-    if callable(context.pipeline.time_policy):
+        return decide.sweep_time(given_time(repo, given), observed).ms
+    if callable(repo.pipeline.time_policy):
         return previous or 0
     return decide.sweep_time("plan", observed).ms
 
 
-def is_due_now(context: Context, head: Commit | None, given: int | str | None) -> bool:
+def is_due_now(repo: Opened, head: Commit | None, given: int | str | None) -> bool:
     """Whether a sweep would fire a timeout if no file waited. Lists nothing."""
-    return is_due(head, sweep_time(context, head, Waiting(now_ms()), given), context.job)
+    return is_due(head, sweep_time(repo, head, Waiting(now_ms()), given), repo.job)
 
 
-def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
+def sweep_plan(repo: Opened, head: Commit | None, at_ms: int) -> Plan:
     """Return the plan of a sweep, which has a batch time and no input."""
     return Plan(
-        number=context.origin(head).number,
+        number=repo.origin(head).number,
         kind="sweep",
         plan_id=uuid.uuid4().hex,
-        branch=context.branch,
-        pipeline_uuid=context.initialised().uuid,
-        parent=context.origin(head).parent,
+        branch=repo.branch,
+        pipeline_uuid=repo.initialised().uuid,
+        parent=repo.origin(head).parent,
         batch_time_ms=at_ms,
         splits=(),
-        block_rows=context.settings.block_rows,
+        block_rows=repo.settings.block_rows,
         created_ms=now_ms(),
     )
 

@@ -12,7 +12,7 @@ from ..batch.work import Engine
 from ..pipeline.job import Job
 from ..protocol.records import Commit, Plan
 from ..settings import Settings
-from .auto import estimated_rows, planned_bytes, read_bytes, state_bytes
+from .engine import estimated_rows, planned_bytes, read_bytes, state_bytes
 
 TaskCount = int | Literal["auto"]
 

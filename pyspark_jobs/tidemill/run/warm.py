@@ -20,7 +20,7 @@ from ..batch.work import Engine
 from ..counts import count_of
 from ..engines import engine_for, has_spark
 from ..errors import InvalidInput, TidemillError
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..settings import Settings
 from ..sinks.asked import folder_of
 from ..store import folder_store
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass
 class Warming:
-    """A check of this machine, and with `context` of the stores of a pipeline.
+    """A check of this machine, and with `repo` of the stores of a pipeline.
 
     - `engine`: `local` leaves Java and Spark out, `spark` requires them, `auto` uses them if PySpark is installed.
     - `again`: make the class-data archive even if there is one.
@@ -53,7 +53,7 @@ class Warming:
     settings: Settings
     conf: Mapping[str, str]
     engine: str = "auto"
-    context: Context | None = None
+    repo: Opened | None = None
     again: bool = False
 
     def steps(self) -> Iterator[Step]:
@@ -64,8 +64,8 @@ class Warming:
             yield from self._spark()
         elif self.engine == "auto":
             yield Step("spark", "PySpark is not installed; all batches run without it", 0.0)
-        if self.context is not None:
-            yield from self._stores(self.context)
+        if self.repo is not None:
+            yield from self._stores(self.repo)
         if (airflow := _version_of("apache-airflow")) is not None:
             yield _timed("airflow", lambda: _airflow(airflow))
 
@@ -96,17 +96,17 @@ class Warming:
 
         yield _timed("spark", start)
         for name in ("first job", "second job") if started else ():
-            job = _timed(name, lambda: _workers(started[0], self.settings, self.context))
+            job = _timed(name, lambda: _workers(started[0], self.settings, self.repo))
             yield job
             if job.problem:
                 return
 
-    def _stores(self, context: Context) -> Iterator[Step]:
-        places = [("root", "root", context.place)]
-        places += [(f"source {name}", "source", one.place) for name, one in context.job.sources.items() if one.place]
-        places += [(f"sink {name}", "sink", path) for name, path in _sinks(context).items()]
+    def _stores(self, repo: Opened) -> Iterator[Step]:
+        places = [("root", "root", repo.place)]
+        places += [(f"source {name}", "source", one.place) for name, one in repo.job.sources.items() if one.place]
+        places += [(f"sink {name}", "sink", path) for name, path in _sinks(repo).items()]
         for name, section, place in places:
-            yield _timed(name, functools.partial(_listed, place, context.storage_options.get(section)))
+            yield _timed(name, functools.partial(_listed, place, repo.storage_options.get(section)))
 
 
 def _timed(name: str, check: Callable[[], str]) -> Step:
@@ -139,12 +139,12 @@ def _archive(again: bool) -> str:
     return f"{'made' if path != known or again else 'found'} the archive {path}, {path.stat().st_size / 1e6:.0f} MB"
 
 
-def _workers(engine: Engine, settings: Settings, context: Context | None) -> str:
+def _workers(engine: Engine, settings: Settings, repo: Opened | None) -> str:
     """Say what the workers are. With a pipeline they also open its functions, and list its root and its sources."""
-    if context is None:
+    if repo is None:
         found = answers(engine, Inspection(tasks_to_ask(engine), (), settings))
     else:
-        found = check_places(context, engine)
+        found = check_places(repo, engine)
     hosts = sorted({f"{one['host']} (Python {one['version']}, tidemill {one['tidemill']})" for one in found})
     return f"{count_of(len(found), 'task')} on {', '.join(hosts)}"
 
@@ -155,8 +155,8 @@ def _listed(place: str, options: Mapping[str, Any] | None) -> str:
     return f"{place}: {'nothing there yet' if first is None else 'can be listed'}"
 
 
-def _sinks(context: Context) -> dict[str, str]:
-    sinks = {name: write.sink for name, write in context.pipeline.sinks.items()}
+def _sinks(repo: Opened) -> dict[str, str]:
+    sinks = {name: write.sink for name, write in repo.pipeline.sinks.items()}
     return {name: folder.path for name, sink in sinks.items() if (folder := folder_of(sink)) is not None}
 
 

@@ -24,7 +24,7 @@ from ..schema import is_unnamed, to_arrow
 from ..settings import resolve
 from ..state.cache import RunCache, process_cache
 from ..state.columns import MapColumns
-from ..state.versions import Opened, open_map, persist
+from ..state.versions import OpenedMap, open_map, persist
 from ..store import open_store, probe
 from .iterating import rows_in_parts
 from .store_log import StoreLog
@@ -150,7 +150,7 @@ class StateStore:
             probe(self._store)
             self._probed = True
 
-    def _commit(self, opened: Opened, after: _native.StateMap, version: int, rows_total: int) -> None:
+    def _commit(self, opened: OpenedMap, after: _native.StateMap, version: int, rows_total: int) -> None:
         """Make `version`, or find that another writer made it with the same changes.
 
         CRASH: segments are stored before the record. A crash between them leaves segments that no record names, which
@@ -197,7 +197,7 @@ class StateStoreVersion:
     `InvalidInput`; if the commit fails, the change is made.
     """
 
-    def __init__(self, of: StateStore, version: int, opened: Opened, rows_total: int, read_only: bool) -> None:
+    def __init__(self, of: StateStore, version: int, opened: OpenedMap, rows_total: int, read_only: bool) -> None:
         self._of = of
         self._opened = opened
         self._single = _native.SingleKeys(of._codec, opened.map.copy())

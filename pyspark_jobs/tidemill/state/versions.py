@@ -43,7 +43,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedMap:
     """The state map of one key range, and the segments it was opened from: oldest first, clipped to the range."""
 
     map: _native.StateMap
@@ -59,20 +59,20 @@ class Opened:
 
 def open_map(
     store: Store, cache: RunCache, schema: _native.MapSchema, segments: Sequence[Segment], lo: int, hi: int
-) -> Opened:
+) -> OpenedMap:
     """Open the state map of `lo..hi` from `segments`. `CorruptState` if a segment is missing or damaged.
 
     Segments with older columns are converted to those of `schema`.
     """
     columns = columns_key(schema)
     shown = [_show(store, cache, schema, columns, together) for together in neighbours(visible(segments, lo, hi))]
-    return Opened(_native.StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
+    return OpenedMap(_native.StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
 
 
 def persist(
     store: Store,
     cache: RunCache,
-    before: Opened,
+    before: OpenedMap,
     after: _native.StateMap,
     version: int,
     name: str,

@@ -29,7 +29,7 @@ from ..protocol.successor import Origin
 from ..publishing.correct import correct
 from ..publishing.publish import place_of, read_record, repair
 from ..repo.discard import discard_unless_named, discarded_if_full
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sinks.asked import folder_of
 from ..sinks.contract import SinkPlace
 from ..sinks.folder import Folder
@@ -95,8 +95,8 @@ class _Apart(Exception):
 class Compaction:
     """One call. `apart` are records whose files stay as they are, by sink."""
 
-    def __init__(self, context: Context, target_bytes: int = TARGET_BYTES, reason: str = "") -> None:
-        self.context, self.target_bytes = context, target_bytes
+    def __init__(self, repo: Opened, target_bytes: int = TARGET_BYTES, reason: str = "") -> None:
+        self.repo, self.target_bytes = repo, target_bytes
         self.reason = reason or "compact published files"
         self.apart: dict[str, set[int]] = {}
         self.overtaken = 0
@@ -105,7 +105,7 @@ class Compaction:
         """Return what would be joined. Writes nothing, and reads no file."""
         return [
             Compacted(place.name, one.first, one.last, one.files, one.into, one.bytes, one.bytes)
-            for place, one in self._chosen(self.context.head())
+            for place, one in self._chosen(self.repo.head())
         ]
 
     def run(self, deadline: float | None = None, on_compacted: OnCompacted | None = None) -> CompactReport:
@@ -114,11 +114,11 @@ class Compaction:
         SinkPlace least one group is joined, so that repeated calls finish. No batch that is planned is disturbed.
         """
         report = CompactReport()
-        repair(self.context, self.context.head())
-        while todo := self._chosen(self.context.head()):
+        repair(self.repo, self.repo.head())
+        while todo := self._chosen(self.repo.head()):
             for done, (place, group) in enumerate(todo):
                 has_time = deadline is None or time.monotonic() < deadline or not report.compacted
-                report.has_plan = has_time and self._is_planned(self.context.head())
+                report.has_plan = has_time and self._is_planned(self.repo.head())
                 if not has_time or report.has_plan:
                     report.left = len(todo) - done
                     return report
@@ -130,13 +130,13 @@ class Compaction:
         return report
 
     def _is_planned(self, head: Commit | None) -> bool:
-        origin = self.context.origin(head)
-        return self.context.log.plan(origin.number, origin.parent) is not None
+        origin = self.repo.origin(head)
+        return self.repo.log.plan(origin.number, origin.parent) is not None
 
     def _chosen(self, head: Commit | None) -> list[tuple[_Place, Group]]:
-        if head is None or self.context.branch != MAIN:
+        if head is None or self.repo.branch != MAIN:
             return []
-        places = (self._place(head, output) for output in self.context.job.outputs.values())
+        places = (self._place(head, output) for output in self.repo.job.outputs.values())
         return [
             (place, one) for place in places if place is not None for one in choose(place.published, self.target_bytes)
         ]
@@ -148,7 +148,7 @@ class Compaction:
             return None
         if recorded is None or recorded.get("uri") != sink.uri:
             return None
-        place = place_of(self.context, output.name)
+        place = place_of(self.repo, output.name)
         sizes: dict[int, dict[str, list[int]]] = {}
         for file in folder.seen(place):
             if file.is_ours:
@@ -174,20 +174,20 @@ class Compaction:
     def _recorded(self, name: str) -> set[int]:
         """Return the numbers of all published records of a sink."""
         prefix = names.published(MAIN, name)
-        numbers = (names.number_in(prefix, entry.name) for entry in self.context.store.list(prefix))
+        numbers = (names.number_in(prefix, entry.name) for entry in self.repo.store.list(prefix))
         return {number for number in numbers if number is not None}
 
     def _compact(self, place: _Place, group: Group) -> Compacted | None:
         """Join the files of a group. None: other commits came first, or some files cannot be joined."""
         for _ in range(MOST_TRIES):
-            self.context.refresh()
-            head = self.context.head()
+            self.repo.refresh()
+            head = self.repo.head()
             assert head is not None
             by = shown(head, place.name)
             if self._is_planned(head) or {one.record for one in group.members} - set(by.values()):
                 return None
             try:
-                return _Joining(self.context, place, group, head).commit(self.reason)
+                return _Joining(self.repo, place, group, head).commit(self.reason)
             except _Apart as error:
                 LOG.info("sink `%s`: versions %s stay as they are: %s", place.name, list(error.records), error)
                 self.apart[place.name] |= set(error.records)
@@ -202,9 +202,9 @@ class Compaction:
 class _Joining:
     """Joins the files of one group for the version after `head`."""
 
-    def __init__(self, context: Context, place: _Place, group: Group, head: Commit) -> None:
-        self.context, self.place, self.group, self.head = context, place, group, head
-        self.origin: Origin = context.origin(head)
+    def __init__(self, repo: Opened, place: _Place, group: Group, head: Commit) -> None:
+        self.repo, self.place, self.group, self.head = repo, place, group, head
+        self.origin: Origin = repo.origin(head)
         self.attempt = uuid.uuid4().hex[:12]
         self.stored: list[str] = []
 
@@ -212,16 +212,16 @@ class _Joining:
         """Store the joined files and commit them. None: a batch was planned meanwhile."""
         try:
             with (
-                discarded_if_full(self.context.store, self.attempt),
+                discarded_if_full(self.repo.store, self.attempt),
                 ThreadPoolExecutor(THREADS, "tidemill-compact") as pool,
             ):
                 files = list(self._files(self._records(pool), pool))
-            if self.context.log.plan(self.origin.number, self.origin.parent) is not None:
-                discard_unless_named(self.context, self.origin.number, self.attempt, self.stored)
+            if self.repo.log.plan(self.origin.number, self.origin.parent) is not None:
+                discard_unless_named(self.repo, self.origin.number, self.attempt, self.stored)
                 return None
-            made = correct(self.context, self.origin, "compact", self._changes(files, reason))
+            made = correct(self.repo, self.origin, "compact", self._changes(files, reason))
         except (_Apart, InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
-            discard_unless_named(self.context, self.origin.number, self.attempt, self.stored)
+            discard_unless_named(self.repo, self.origin.number, self.attempt, self.stored)
             raise
         group, size = self.group, sum(one.size for one in files)
         return Compacted(
@@ -251,7 +251,7 @@ class _Joining:
     def _looked_up(self, one: VersionFiles) -> Record | str:
         """Return the record of a version, or why its files cannot be joined with others."""
         place = self.place
-        record = read_record(self.context, VersionOf(MAIN, one.record), place.name)
+        record = read_record(self.repo, VersionOf(MAIN, one.record), place.name)
         if record is None or record.uri != place.uri:
             return "no record says that they were published here"
         sizes: dict[str, list[int]] = {}
@@ -261,7 +261,7 @@ class _Joining:
             folder: sorted(found) for folder, found in sizes.items()
         }:
             return "some files were moved or altered"
-        then, now = self.context.log.commit(one.record).sinks[place.name], self.head.sinks[place.name]
+        then, now = self.repo.log.commit(one.record).sinks[place.name], self.head.sinks[place.name]
         if any((then.get(what) or []) != (now.get(what) or []) for what in ("kind", "partitionBy", "schema")):
             return "the sink has other columns now"
         return record
@@ -294,7 +294,7 @@ class _Joining:
         stem = names.again_stem(self.origin.number, self.attempt, 0, "compact")
         name = names.output(self.place.name, MAIN, stem, 0, part, extension)
         self.stored.append(name)
-        etag = self.context.store.put(name, data) or ""
+        etag = self.repo.store.put(name, data) or ""
         rows = sum(file.rows for _, file in files)
         suffix = f"{folder}/" if folder else ""
         return OutputFile(name, digest(data), len(data), rows, 0, 0, part, suffix, extension, etag)

@@ -25,7 +25,8 @@ from ..protocol.retained import floor
 from ..protocol.retention import ALL_OPERATORS, Retention, Rule
 from ..publishing.withdraw import withdraw_strays
 from ..repo.identity import check_root
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import declared_operators
 from ..spelling import unknown
 from ..store.full import is_full
 from ..store.probe import probe
@@ -102,36 +103,36 @@ class Maintenance:
     sink_file_size: str | int = TARGET_BYTES
 
 
-def maintain(context: Context, asked: Maintenance) -> MaintainReport:
+def maintain(repo: Opened, asked: Maintenance) -> MaintainReport:
     """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule.
 
     If the disk is full, garbage that needs no new entry of `refs/` is deleted, and everything is tried once more.
     """
     try:
-        return _maintained(context, asked)
+        return _maintained(repo, asked)
     except StoreUnavailable as error:
-        if not is_full(error) or not delete_garbage(context):
+        if not is_full(error) or not delete_garbage(repo):
             raise
-    return _maintained(context, asked)
+    return _maintained(repo, asked)
 
 
-def _maintained(context: Context, asked: Maintenance) -> MaintainReport:
-    retention, target_bytes = _retention(context, asked), _target_bytes(asked)
+def _maintained(repo: Opened, asked: Maintenance) -> MaintainReport:
+    retention, target_bytes = _retention(repo, asked), _target_bytes(asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
-    check_root(context)
-    probe(context.store)
-    before = floor(context.refresh(), context.branch)
-    context.head()
-    give_up_forgotten(context)
-    after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
-    report = merge(context, deadline, _for(asked, "merging state"), engine=asked.engine)
+    check_root(repo)
+    probe(repo.store)
+    before = floor(repo.refresh(), repo.branch)
+    repo.head()
+    give_up_forgotten(repo)
+    after = raise_floor(repo, wanted(repo, retention), asked.reason) if retention.rules else before
+    report = merge(repo, deadline, _for(asked, "merging state"), engine=asked.engine)
     joined = CompactReport()
     if asked.compact_sinks:
-        compaction = Compaction(context, target_bytes, asked.reason)
+        compaction = Compaction(repo, target_bytes, asked.reason)
         joined = compaction.run(deadline, _for(asked, "joining published files"))
-    collected = collect(context, deadline, _for(asked, "deleting objects"))
-    strays = withdraw_strays(context, context.head())
-    found = _report(context, before, after, collected)
+    collected = collect(repo, deadline, _for(asked, "deleting objects"))
+    strays = withdraw_strays(repo, repo.head())
+    found = _report(repo, before, after, collected)
     left = len(report.left) + len(report.overtaken)
     return dataclasses.replace(
         found,
@@ -149,22 +150,22 @@ def _for(asked: Maintenance, what: str) -> OnDeleted | None:
     return None if on_progress is None else lambda done, total: on_progress(what, done, total)
 
 
-def planned(context: Context, asked: Maintenance) -> MaintainReport:
+def planned(repo: Opened, asked: Maintenance) -> MaintainReport:
     """Return what `maintain` would do. Writes nothing."""
-    retention, target_bytes = _retention(context, asked), _target_bytes(asked)
-    refs = context.refresh()
-    before, after = floor(refs, context.branch), wanted(context, retention)
-    as_if = dataclasses.replace(refs, floors=refs.floors | {context.branch: after})
-    found, _ = look(context, as_if)
-    report = _report(context, before, after, Collected(found, 0))
-    joined = Compaction(context, target_bytes).planned() if asked.compact_sinks else []
-    merges = len(plan_merges(context))
+    retention, target_bytes = _retention(repo, asked), _target_bytes(asked)
+    refs = repo.refresh()
+    before, after = floor(refs, repo.branch), wanted(repo, retention)
+    as_if = dataclasses.replace(refs, floors=refs.floors | {repo.branch: after})
+    found, _ = look(repo, as_if)
+    report = _report(repo, before, after, Collected(found, 0))
+    joined = Compaction(repo, target_bytes).planned() if asked.compact_sinks else []
+    merges = len(plan_merges(repo))
     return dataclasses.replace(report, to_merge=merges, compacted=joined, to_compact=len(joined), dry_run=True)
 
 
-def _report(context: Context, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
-    refs, head = context.initialised(), context.head()
-    tags = {name: one.version for name, one in refs.tags.items() if one.branch == context.branch}
+def _report(repo: Opened, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
+    refs, head = repo.initialised(), repo.head()
+    tags = {name: one.version for name, one in refs.tags.items() if one.branch == repo.branch}
     return MaintainReport(
         floor_before=max(before.version, 0),
         floor=max(after.version, 0),
@@ -182,13 +183,13 @@ def _present(kept: Kept, head: Commit | None) -> dict[str, int]:
     return {present_name(name, (), renamed): at for name, at in kept.operators.items()}
 
 
-def _retention(context: Context, asked: Maintenance) -> Retention:
+def _retention(repo: Opened, asked: Maintenance) -> Retention:
     """Return the rules by operator. `InvalidInput` for an unknown operator, or a rule that would keep nothing."""
     ages = _by_operator(asked.keep)
     counts = _by_operator(asked.keep_versions)
-    head = context.head()
+    head = repo.head()
     renamed = [] if head is None else head.renamed
-    known = list(context.declared(head))
+    known = list(declared_operators(repo, head))
     for name in (*ages, *counts):
         if name != ALL_OPERATORS and name not in known:
             raise unknown("operator to keep", str(name), known)

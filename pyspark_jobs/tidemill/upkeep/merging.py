@@ -27,7 +27,8 @@ from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
 from ..protocol.refs_log import position
 from ..repo.identity import check_root
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import committed_state, declared_operators
 from ..state.older import cache_key, columns_key
 from ..state.versions import checked
 from ..store import ObjectMissing
@@ -89,19 +90,19 @@ _Outcome = Callable[[], Sequence[_Part]]
 """Returns the merged runs of a range, or raises the error."""
 
 
-def plan_merges(context: Context, rule: MergeRule = RULE) -> list[Merge]:
+def plan_merges(repo: Opened, rule: MergeRule = RULE) -> list[Merge]:
     """Return what `merge` would merge now, in its order. It writes nothing and reads only records."""
-    context.refresh()
-    head = context.head()
+    repo.refresh()
+    head = repo.head()
     if head is None:
         return []
-    declared = context.declared(head)
-    state = {name: maps for name, maps in context.committed(head).items() if name in declared}
+    declared = declared_operators(repo, head)
+    state = {name: maps for name, maps in committed_state(repo, head).items() if name in declared}
     return choose(head, state, rule)
 
 
 def merge(
-    context: Context,
+    repo: Opened,
     deadline: float | None = None,
     on_merged: OnMerged | None = None,
     rule: MergeRule = RULE,
@@ -115,16 +116,16 @@ def merge(
     Two ranges at once are merged in this process, or as many as `engine` runs tasks at once. It is called once it is
     known that there is something to merge.
     """
-    check_root(context)
-    chosen = plan_merges(context, rule)
+    check_root(repo)
+    chosen = plan_merges(repo, rule)
     report = MergeReport()
     if not chosen:
         return report
-    probe(context.store)
+    probe(repo.store)
     begin = _in_threads if engine is None else partial(_on_engine, engine=engine())
-    for one, outcome in begin(context, chosen, deadline):
-        parts = _unless_overtaken(context, one, outcome)
-        outputs = None if parts is None else _Recording(context, one, parts).record()
+    for one, outcome in begin(repo, chosen, deadline):
+        parts = _unless_overtaken(repo, one, outcome)
+        outputs = None if parts is None else _Recording(repo, one, parts).record()
         if outputs is None:
             report.overtaken.append(one)
         else:
@@ -132,11 +133,11 @@ def merge(
         if on_merged is not None:
             on_merged(len(report.merged) + len(report.overtaken), len(chosen))
     report.left.extend(chosen[len(report.merged) + len(report.overtaken) :])
-    context.refresh()
+    repo.refresh()
     return report
 
 
-def _in_threads(context: Context, chosen: Sequence[Merge], deadline: float | None) -> Iterator[tuple[Merge, _Outcome]]:
+def _in_threads(repo: Opened, chosen: Sequence[Merge], deadline: float | None) -> Iterator[tuple[Merge, _Outcome]]:
     """Yield ranges and their merged runs, in order, as long as there is time to begin another one."""
     todo, begun = deque(chosen), deque[tuple[Merge, Future[list[MergedRun]]]]()
     with ThreadPoolExecutor(THREADS, "tidemill-merge") as pool:
@@ -144,7 +145,7 @@ def _in_threads(context: Context, chosen: Sequence[Merge], deadline: float | Non
             while todo or begun:
                 has_time = deadline is None or time.monotonic() < deadline
                 while todo and len(begun) < THREADS and (has_time or len(todo) == len(chosen)):
-                    begun.append((todo[0], pool.submit(_merge, context, todo.popleft())))
+                    begun.append((todo[0], pool.submit(_merge, repo, todo.popleft())))
                 if not begun:
                     return
                 one, future = begun.popleft()
@@ -153,19 +154,19 @@ def _in_threads(context: Context, chosen: Sequence[Merge], deadline: float | Non
             pool.shutdown(cancel_futures=True)
 
 
-def _merge(context: Context, one: Merge) -> list[MergedRun]:
-    return merged_runs(context.store, context.cache, one)
+def _merge(repo: Opened, one: Merge) -> list[MergedRun]:
+    return merged_runs(repo.store, repo.cache, one)
 
 
 def _on_engine(
-    context: Context, chosen: Sequence[Merge], deadline: float | None, engine: Engine
+    repo: Opened, chosen: Sequence[Merge], deadline: float | None, engine: Engine
 ) -> Iterator[tuple[Merge, _Outcome]]:
     """Yield ranges and what tasks of the engine have stored, in order, as long as there is time for another job."""
     left = deque(chosen)
     while left and (len(left) == len(chosen) or deadline is None or time.monotonic() < deadline):
         ours = tuple(left.popleft() for _ in range(min(engine.parallelism, len(left))))
-        place = context.task_place(context.refresh().through + 1)
-        work = MergeWork(place, ours, paths=context.paths)
+        place = repo.task_place(repo.refresh().through + 1)
+        work = MergeWork(place, ours, paths=repo.paths)
         for index, found in enumerate(outcomes(work, engine.execute(work))):
             yield ours[index], partial(_parts, found, place.number + index)
 
@@ -176,13 +177,13 @@ def _parts(found: list[Segment] | CorruptState, number: int) -> list[_Stored]:
     return [_Stored(segment, number) for segment in found]
 
 
-def _unless_overtaken(context: Context, one: Merge, outcome: _Outcome) -> Sequence[_Part] | None:
+def _unless_overtaken(repo: Opened, one: Merge, outcome: _Outcome) -> Sequence[_Part] | None:
     """Return the merged runs. None: an input was replaced and deleted as garbage before it was read."""
     try:
         return outcome()
     except CorruptState:
-        head = context.log.head()
-        if head is None or _is_live(one, context.refresh(), head):
+        head = repo.log.head()
+        if head is None or _is_live(one, repo.refresh(), head):
             raise
         return None
 
@@ -208,14 +209,14 @@ class _Recording:
     outcome of an append is unknown, the files stay, because the entry may exist.
     """
 
-    def __init__(self, context: Context, merge_: Merge, parts: Sequence[_Part]) -> None:
-        self.context, self.merge, self.parts = context, merge_, list(parts)
+    def __init__(self, repo: Opened, merge_: Merge, parts: Sequence[_Part]) -> None:
+        self.repo, self.merge, self.parts = repo, merge_, list(parts)
         self.entries: list[Base] = []
 
     def record(self) -> list[Segment] | None:
         """Return the stored segments. None: an input is not live, or the files are gone; then nothing is left."""
         given = {part.segment.name for part in self.parts if isinstance(part, _Stored)}
-        refs = self.context.refs_log.append(self._make)
+        refs = self.repo.refs_log.append(self._make)
         last = self.entries[-1] if self.entries else None
         ours = None if last is None else (last.number, last.inputs, last.outputs)
         if last is None or not any((base.number, base.inputs, base.outputs) == ours for base in refs.bases):
@@ -224,13 +225,13 @@ class _Recording:
         self._delete(given - {one.name for one in last.outputs})
         for part, segment in zip(self.parts, last.outputs, strict=True):
             if isinstance(part, MergedRun):
-                self.context.cache.put(cache_key(segment.checksum, columns_key(part.run.schema)), part.run)
+                self.repo.cache.put(cache_key(segment.checksum, columns_key(part.run.schema)), part.run)
         return last.outputs
 
     def _make(self, refs: Refs, number: int) -> Base | None:
         if self.entries:
             self._delete({one.name for one in self.entries[-1].outputs})  # another entry has its number
-        head = self.context.log.head()
+        head = self.repo.log.head()
         if head is None or len(self.entries) == MOST_TRIES or not _is_live(self.merge, refs, head):
             return None
         placed = position(refs, now_ms())
@@ -245,7 +246,7 @@ class _Recording:
             outputs=outputs,
             columns=self.merge.columns,
             is_oldest=self.merge.is_oldest,
-            branch=self.context.branch,
+            branch=self.repo.branch,
             ends=self._ended(refs, head),
         )
         self.entries.append(entry)
@@ -253,7 +254,7 @@ class _Recording:
 
     def _ended(self, refs: Refs, head: Commit) -> list[int]:
         """Return the numbers of earlier entries that the head of their branch no longer uses."""
-        ours = [base for base in idle(head.state, refs.bases, head.schemas) if base.branch == self.context.branch]
+        ours = [base for base in idle(head.state, refs.bases, head.schemas) if base.branch == self.repo.branch]
         dropped = [base for base in refs.bases if base.branch in refs.dropped]
         return sorted({base.number for base in (*ours, *dropped)})
 
@@ -262,12 +263,12 @@ class _Recording:
 
         None: another process has deleted what tasks stored as garbage, because another entry has its number.
         """
-        one, store = self.merge, self.context.store
+        one, store = self.merge, self.repo.store
         if all(isinstance(part, _Stored) and part.number == number for part in self.parts):
             return [part.segment for part in self.parts if isinstance(part, _Stored)]
         runs = [part for part in self.parts if isinstance(part, MergedRun)]
-        name = names.segment(one.operator, one.map, self.context.branch, stem)
-        segments = stored(store, self.context.branch, stem, one, runs)
+        name = names.segment(one.operator, one.map, self.repo.branch, stem)
+        segments = stored(store, self.repo.branch, stem, one, runs)
         for part in self.parts:
             if isinstance(part, _Stored):
                 part_name = names.part_of(name, len(segments))
@@ -282,4 +283,4 @@ class _Recording:
     def _delete(self, stored_names: Collection[str]) -> None:
         """Delete files that no entry names. A delete that fails leaves garbage."""
         with contextlib.suppress(TidemillError):
-            self.context.store.delete_many(sorted(stored_names))
+            self.repo.store.delete_many(sorted(stored_names))

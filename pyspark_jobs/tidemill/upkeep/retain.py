@@ -13,25 +13,25 @@ from ..protocol.refs_log import position
 from ..protocol.retained import floor
 from ..protocol.retention import Observed, Retention, floors
 from ..publishing.publish import published_through
-from ..repo.opened import Context
+from ..repo.opened import Opened
 
 
-def wanted(context: Context, retention: Retention) -> Kept:
+def wanted(repo: Opened, retention: Retention) -> Kept:
     """Return the floors after retention. Writes nothing."""
-    before = floor(context.initialised(), context.branch)
-    head = context.head()
+    before = floor(repo.initialised(), repo.branch)
+    head = repo.head()
     if head is None or not retention.rules:
         return before
-    observed = Observed(head.version, published_through(context, head), now_ms())
-    return floors(retention, before, observed, lambda version: context.log.commit(version).committed_ms)
+    observed = Observed(head.version, published_through(repo, head), now_ms())
+    return floors(retention, before, observed, lambda version: repo.log.commit(version).committed_ms)
 
 
-def raise_floor(context: Context, after: Kept, reason: str) -> Kept:
+def raise_floor(repo: Opened, after: Kept, reason: str) -> Kept:
     """Append the floors, unless they are there already or are higher. Return those in force."""
 
     def make(refs: Refs, number: int) -> Floor | None:
         del number
-        before = floor(refs, context.branch)
+        before = floor(refs, repo.branch)
         version = max(before.version, after.version)
         operators = {name: max(at, before.of(name)) for name, at in after.operators.items()}
         changed = {name: at for name, at in operators.items() if name not in before.operators or at > before.of(name)}
@@ -39,11 +39,11 @@ def raise_floor(context: Context, after: Kept, reason: str) -> Kept:
             return None
         return Floor(
             **position(refs, now_ms()),
-            branch=context.branch,
+            branch=repo.branch,
             version=version,
             operators=changed,
             reason=reason,
         )
 
-    context.refs_log.append(make)
-    return floor(context.refresh(), context.branch)
+    repo.refs_log.append(make)
+    return floor(repo.refresh(), repo.branch)

@@ -18,17 +18,18 @@ from .. import names
 from ..errors import TidemillError
 from ..forgetting.key_text import key_in_row, possible_keys
 from ..forgetting.keys import holds
-from ..forgetting.published import added_fields, records, rows_of, shown_files, sink_of
+from ..forgetting.published import records, rows_of, shown_files, sink_of
 from ..forgetting.quarantine import texts_of
 from ..protocol.compatible import first_name
 from ..protocol.garbage import COLLECTED
 from ..protocol.records import Commit, Forgotten, OutputFile, Segment
 from ..protocol.refs import Refs
 from ..protocol.retained import floor
-from ..repo.opened import Context
+from ..repo.opened import Opened
+from ..repo.operators import declared_operators
 from ..schema import to_arrow
 from ..sinks.asked import folder_of
-from ..sinks.forms import unstaged
+from ..sinks.forms import unstaged, with_added
 from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import fetch
@@ -46,12 +47,12 @@ class Searched:
     unsearched: list[str] = field(default_factory=list)
 
 
-def search(context: Context, refs: Refs, found: Findings) -> Searched:
+def search(repo: Opened, refs: Refs, found: Findings) -> Searched:
     """Note every object with a key that was forgotten up to the head."""
-    head = context.head()
+    head = repo.head()
     if head is None:
         return Searched()
-    work = Search(context, refs, head, found)
+    work = Search(repo, refs, head, found)
     work.run()
     named = set.intersection(*(set(one.columns) for one in work.forgotten)) if work.forgotten else set()
     sinks = (name for name, described in head.sinks.items() if described["kind"] is not None)
@@ -62,12 +63,12 @@ def search(context: Context, refs: Refs, found: Findings) -> Searched:
 class Search:
     """Looks for the keys that the head has forgotten. Every object is read once."""
 
-    def __init__(self, context: Context, refs: Refs, head: Commit, found: Findings) -> None:
-        self.context, self.refs, self.head, self.found = context, refs, head, found
-        self.forgotten = context.log.forgotten(head)
-        self.firsts = {one.salt: self._first(one.operator, context.log.commit(one.version)) for one in self.forgotten}
+    def __init__(self, repo: Opened, refs: Refs, head: Commit, found: Findings) -> None:
+        self.repo, self.refs, self.head, self.found = repo, refs, head, found
+        self.forgotten = repo.log.forgotten(head)
+        self.firsts = {one.salt: self._first(one.operator, repo.log.commit(one.version)) for one in self.forgotten}
         self.keys = {one.salt: self._key_of(one) for one in self.forgotten}
-        self.there = {entry.name for prefix in COLLECTED for entry in context.store.list(prefix)}
+        self.there = {entry.name for prefix in COLLECTED for entry in repo.store.list(prefix)}
         self.seen: set[str] = set()
 
     def run(self) -> int:
@@ -77,7 +78,7 @@ class Search:
         since = max(floor(self.refs, self.head.branch).version, 0)
         for version in range(self.head.version + 1):
             with self._reading(names.commit(self.head.branch, version)):
-                commit = self.context.log.commit(version)
+                commit = self.repo.log.commit(version)
                 self._commit(commit, version >= since)
         self._state({name: seeds.maps for name, seeds in self.refs.seeds.items()}, self.head, True)
         for base in self.refs.bases:
@@ -93,15 +94,15 @@ class Search:
         for file in commit.quarantine:
             if self._is_new(file.name, is_kept):
                 with self._reading(file.name):
-                    self._quarantined(file.name, fetch(self.context.store, file.name, file.checksum))
+                    self._quarantined(file.name, fetch(self.repo.store, file.name, file.checksum))
 
     def _reading(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Take down damage of an object that is read, and continue with the others."""
         return self.found.unless_known(name, INCOMPLETE)
 
     def _key_of(self, one: Forgotten) -> pa.Schema:
-        commit = self.context.log.commit(one.version)
-        maps = {**self.context.declared(commit), **commit.schemas}[one.operator]["maps"]
+        commit = self.repo.log.commit(one.version)
+        maps = {**declared_operators(self.repo, commit), **commit.schemas}[one.operator]["maps"]
         return MapColumns.described("keys", next(iter(maps.values()))).key
 
     @staticmethod
@@ -132,7 +133,7 @@ class Search:
                 for segment in segments:
                     if self._is_new(segment.name, is_kept):
                         with self._reading(segment.name):
-                            data = fetch(self.context.store, segment.name, segment.checksum)
+                            data = fetch(self.repo.store, segment.name, segment.checksum)
                             self._segment(segment.name, data, first, MapColumns.described(name, described[name]))
 
     def _segment(self, name: str, data: bytes, first: str, shape: MapColumns) -> None:
@@ -157,29 +158,29 @@ class Search:
         for file in files if forgotten else ():
             if self._is_new(file.name, is_kept):
                 with self._reading(file.name):
-                    schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
-                    data = fetch(self.context.store, file.name, file.checksum)
+                    schema = with_added(to_arrow(commit.sinks[sink]["schema"]))
+                    data = fetch(self.repo.store, file.name, file.checksum)
                     table = unstaged([(data, file.suffix)], schema, file.extension, file.name)
                     self._note(file.name, self._in_table(forgotten, table, sink), f"rows of sink `{sink}`")
 
     def _published(self) -> None:
         for sink in sorted({name for one in self.forgotten for name in one.columns}):
             forgotten = [one for one in self.forgotten if sink in one.columns]
-            if self.context.declared_sink(sink) is None:
+            if self.repo.declared_sink(sink) is None:
                 self.found.add(
                     f"published/{self.head.branch}/{sink}", "this code does not have the sink",
                     f"files of sink `{sink}` were not looked at", "verify with the code that has the sink",
                 )  # fmt: skip
                 continue
-            declared = sink_of(self.context, sink)
+            declared = sink_of(self.repo, sink)
             if folder_of(declared) is None:
                 continue  # its rows are those of the repository's files, which are looked at above
-            for record in records(self.context, self.head, sink):
-                for file in shown_files(self.context, declared, record) if record.uri == declared.uri else ():
+            for record in records(self.repo, self.head, sink):
+                for file in shown_files(self.repo, declared, record) if record.uri == declared.uri else ():
                     if (data := file.content()) is None or not self._is_new(file.uri, True):
                         continue
                     with self._reading(file.uri):
-                        table = rows_of(self.context, record, file, data)
+                        table = rows_of(self.repo, record, file, data)
                         self._note(file.uri, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
 
     def _in_table(self, forgotten: Sequence[Forgotten], table: pa.Table, sink: str) -> int:
@@ -217,7 +218,7 @@ class Search:
         if owner is None or owner.number > last:
             return
         with contextlib.suppress(TidemillError, pa.ArrowException, KeyError):
-            data = self.context.store.get(name)
+            data = self.repo.store.get(name)
             self.seen.add(name)
             if kind == "quarantine":
                 self._quarantined(name, data)
@@ -236,4 +237,4 @@ class Search:
         folders = described.get("partitionBy") or []
         fields = [field for field in to_arrow(described["schema"]) if field.name not in folders]
         extension = f".{name.rpartition('.')[2]}"
-        return unstaged([(data, "")], pa.schema([*fields, *added_fields()]), extension, name)
+        return unstaged([(data, "")], with_added(fields), extension, name)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from .. import names
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode
-from ..protocol.records import Commit, Published, PublishedFile
+from ..protocol.records import Commit, Published, PublishedFile, VersionOf
 from ..protocol.refs import Refs
-from ..protocol.retained import At, is_kept
+from ..protocol.retained import is_kept
 from ..publishing.publish import place_of, works
-from ..repo.opened import Context
+from ..repo.opened import Opened
 from ..sinks.asked import folder_of, seen
 from ..sinks.contract import Seen, Sink
 from ..sinks.public import parsed, public_name
@@ -32,7 +32,7 @@ _ONE_BACKUP = "restore `published/` and `branches/` from one backup"
 class PublishedVersions:
     """The records of all published versions. `add` is called for each commit of `main`, `check` at the end."""
 
-    context: Context
+    repo: Opened
     uuid: str
     refs: Refs
     listing: Mapping[str, Entry]
@@ -56,8 +56,8 @@ class PublishedVersions:
         """Read the records of a version that belong to this repository."""
         self.through = max(self.through, commit.published_through)
         self.seen.add(commit.version)
-        for work in works(self.context, commit):
-            owner, named = place_of(self.context, work.name, self.uuid).owner, self.named.setdefault(work.name, set())
+        for work in works(self.repo, commit):
+            owner, named = place_of(self.repo, work.name, self.uuid).owner, self.named.setdefault(work.name, set())
             named.update(public_name(owner, commit.version, place, file) for place, file in work.files)
             name = names.numbered(names.published(commit.branch, work.name), commit.version)
             self.undone.setdefault(work.name, {}).update((one.version, commit.version) for one in work.withdraws)
@@ -68,7 +68,7 @@ class PublishedVersions:
 
     def check(self, deep: bool) -> int:
         """Note records that are lost and files that were altered. Return how many files were found."""
-        branch = self.context.branch
+        branch = self.repo.branch
         prefix, commits = f"published/{branch}/", names.commits(branch)
         newest = max((self._number(one) for one in self.listing if one.startswith(commits)), default=-1)
         for name in self.listing:
@@ -80,8 +80,8 @@ class PublishedVersions:
             if version <= self.through:
                 what = "the record is missing, but a later commit says that the version was published"
                 self.found.add(name, what, f"withdrawing version {version}", _ONE_BACKUP)
-        for output in self.context.job.outputs.values():
-            if self.context.publishes and output.sink is not None and output.sink.path:
+        for output in self.repo.job.outputs.values():
+            if self.repo.publishes and output.sink is not None and output.sink.path:
                 with self.found.of(output.sink.uri, f"the files of sink `{output.name}` could not be looked at"):
                     self._find_unnamed(output.name, output.sink, newest)
         return sum(self._compare(sink, deep) for sink in dict.fromkeys(sink for sink, _ in self.files))
@@ -92,7 +92,7 @@ class PublishedVersions:
         A damaged commit may name some of it.
         """
         is_folder = folder_of(sink) is not None
-        for one in seen(sink, place_of(self.context, name, self.uuid)):
+        for one in seen(sink, place_of(self.repo, name, self.uuid)):
             if not one.is_ours:
                 continue
             hint = "delete it, unless a newer backup of the repository has its commit"
@@ -117,7 +117,7 @@ class PublishedVersions:
 
     def _is_lost(self, version: int) -> bool:
         """Whether a version has no commit, also not one since the listing."""
-        return self.context.store.stat(names.commit(self.context.branch, version)) is None
+        return self.repo.store.stat(names.commit(self.repo.branch, version)) is None
 
     def _number(self, name: str) -> int:
         found = names.number_in(name[: name.rindex("/") + 1], name)
@@ -125,7 +125,7 @@ class PublishedVersions:
 
     def _read(self, name: str, commit: Commit, sink: str) -> None:
         with self.found.of(name, f"withdrawing version {commit.version} from sink `{sink}`"):
-            record = decode(Published, self.context.store.get(name), name)
+            record = decode(Published, self.repo.store.get(name), name)
             if (record.branch, record.sink, record.version) != (commit.branch, sink, commit.version):
                 raise CorruptState(
                     f"read `{name}`: found the record of version {record.version} of sink `{record.sink}`",
@@ -148,20 +148,20 @@ class PublishedVersions:
 
     def _compare(self, sink: str, deep: bool) -> int:
         """Compare the files in the place of a sink with their records. Return how many are there."""
-        declared = self.context.declared_sink(sink)
+        declared = self.repo.declared_sink(sink)
         folder = folder_of(declared)
         if declared is None or folder is None:
             return 0  # only the code says where a sink is
         count, uri, refs = 0, declared.uri, self.refs
         try:
             for name, fault in folder.compared(
-                place_of(self.context, sink, self.uuid), self._expected_at(sink, uri), deep
+                place_of(self.repo, sink, self.uuid), self._expected_at(sink, uri), deep
             ):
                 count += 1
                 if fault is not None:
                     hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"
                     public = parsed(name)
-                    if public is not None and not is_kept(refs, At(self.context.branch, public.version)):
+                    if public is not None and not is_kept(refs, VersionOf(self.repo.branch, public.version)):
                         hint = f"restore it from a backup: version {public.version} is no longer kept"
                     self.found.add(f"{uri}/{name}", fault, f"readers of sink `{sink}`", hint)
         except (InvalidInput, StoreUnavailable) as error:

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 
 from .. import _native, names
 from ..errors import InvalidInput
-from ..protocol.records import HASH_END, Commit, Segment
+from ..protocol.records import HASH_END, Commit, Segment, VersionOf
 from ..protocol.refs import MAIN, Refs
-from ..protocol.retained import At, first_kept, floor, kept_objects, pinned
-from ..repo.opened import Context
+from ..protocol.retained import first_kept, floor, kept_objects, pinned
+from ..repo.opened import Opened
+from ..repo.operators import committed_state
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.columns import MapColumns
 from ..state.versions import open_map
@@ -30,7 +31,7 @@ _DATA = ("output/", "quarantine/", "state/")
 
 
 def verify(
-    context: Context, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False
+    repo: Opened, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False
 ) -> VerifyReport:
     """Check all records and the objects that they name. With `deep`, read every byte and count the rows of the heads.
 
@@ -38,43 +39,43 @@ def verify(
     `InvalidInput` if there is no repository. Damage is reported, not raised.
     """
     found = Findings()
-    listing = {entry.name: entry for entry in context.store.list()}
+    listing = {entry.name: entry for entry in repo.store.list()}
     if not any(name.startswith(("refs/", "branches/", *_DATA)) for name in listing):
-        context.initialised()  # raises the error that says so
-    records = Records(context.store, listing, found)
+        repo.initialised()  # raises the error that says so
+    records = Records(repo.store, listing, found)
     objects = Objects(found)
     refs = records.refs()
-    heads, seen, published = [], set[At](), 0
+    heads, seen, published = [], set[VersionOf](), 0
     if refs is not None:
-        _check_identity(context, refs)
+        _check_identity(repo, refs)
         objects.add(refs)
-        versions = PublishedVersions(context, refs.uuid, refs, listing, found)
+        versions = PublishedVersions(repo, refs.uuid, refs, listing, found)
         apart = pinned(refs)
         for commit in records.pinned(refs):
-            seen.add(At(commit.branch, commit.version))
+            seen.add(VersionOf(commit.branch, commit.version))
             objects.add(commit)
         for branch in branches(refs):
             head: Commit | None = None
             lowest = first_kept(floor(refs, branch.id))
             for head in records.commits(refs, branch, 0 if deep else lowest):
-                at = At(head.branch, head.version)
+                at = VersionOf(head.branch, head.version)
                 seen.add(at)
                 if at in apart or at.version >= lowest:
                     objects.add(head, kept_objects(refs, head, at in apart))
                 for fault in faults(head):
                     found.add(names.commit(head.branch, head.version), fault, f"version {head.version}")
-                if branch.id == context.branch:
+                if branch.id == repo.branch:
                     versions.add(head)
             heads += [] if head is None else [head]
         published = versions.check(deep)
-    size = objects.check(context.store, listing, deep, on_checked or _silent)
+    size = objects.check(repo.store, listing, deep, on_checked or _silent)
     if deep and not found.problems:
         for head in heads:
-            _count_rows(context, head, found)
+            _count_rows(repo, head, found)
     searched = Searched()
     if forgotten and refs is not None:
         with found.unless_known(names.commits(MAIN), INCOMPLETE):
-            searched = search(context, refs, found)
+            searched = search(repo, refs, found)
     return VerifyReport(
         problems=list(found.problems.values()),
         commits=len(seen),
@@ -92,33 +93,32 @@ def _silent(done: int, total: int) -> None:
     """Show no progress."""
 
 
-def _check_identity(context: Context, refs: Refs) -> None:
+def _check_identity(repo: Opened, refs: Refs) -> None:
     """Raise `InvalidInput` if the repository is that of another pipeline."""
-    if refs.pipeline != context.job.pipeline:
+    if refs.pipeline != repo.job.pipeline:
         raise InvalidInput(
-            f"the repository {context.store.uri} belongs to pipeline `{refs.pipeline}`, this is "
-            f"`{context.job.pipeline}`",
+            f"the repository {repo.store.uri} belongs to pipeline `{refs.pipeline}`, this is `{repo.job.pipeline}`",
             hint="use another root for this pipeline",
         )
 
 
-def _count_rows(context: Context, head: Commit, found: Findings) -> None:
+def _count_rows(repo: Opened, head: Commit, found: Findings) -> None:
     """Note maps of a head that do not have as many rows as its commit says."""
     name = names.commit(head.branch, head.version)
-    for what, columns, segments, expected in _maps(context, head):
+    for what, columns, segments, expected in _maps(repo, head):
         affects = f"{what} in version {head.version}"
         with found.of(name, affects):
             rows = sum(
-                len(open_map(context.store, context.cache, columns, segments, lo, hi).map)
+                len(open_map(repo.store, repo.cache, columns, segments, lo, hi).map)
                 for lo, hi in _cut(HASH_END + 1, _PARTS)
             )
             if rows != expected:
                 found.add(name, f"{what}: found {rows} rows, expected {expected}", affects)
 
 
-def _maps(context: Context, head: Commit) -> Iterator[tuple[str, _native.MapSchema, list[Segment], int]]:
+def _maps(repo: Opened, head: Commit) -> Iterator[tuple[str, _native.MapSchema, list[Segment], int]]:
     """Yield every map of a version: its name in words, its columns, its segments, and how many rows it must have."""
-    laid: Mapping[str, Mapping[str, list[Segment]]] = context.committed(head)
+    laid: Mapping[str, Mapping[str, list[Segment]]] = committed_state(repo, head)
     for operator, maps in laid.items():
         described = head.schemas[operator]["maps"]
         for name, segments in maps.items():

@@ -146,7 +146,7 @@ def test_every_difference_is_named_and_a_run_agrees(place: Place, change: str) -
 def test_without_a_repository_and_before_the_first_batch_init_is_enough(place: Place) -> None:
     assert found(place.opened(one())) == (
         INIT,
-        [("", "repository", place.opened(one()).context.place, "", "bank", INIT)],
+        [("", "repository", place.opened(one()).opened.place, "", "bank", INIT)],
     )
     place.opened(one()).init()
     assert found(place.opened(one("b string"))) == (

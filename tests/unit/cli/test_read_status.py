@@ -115,7 +115,7 @@ def test_files_of_one_name_are_counted_by_source(planned):
 
 
 def test_status_shows_no_plan_if_another_run_commits_it(planned, monkeypatch):
-    log, other = planned.context.log, tm.open(planned.context.pipeline, root=planned.context.root)
+    log, other = planned.opened.log, tm.open(planned.opened.pipeline, root=planned.opened.root)
     read = log.plan
 
     def after_a_run(number, parent):
@@ -127,7 +127,7 @@ def test_status_shows_no_plan_if_another_run_commits_it(planned, monkeypatch):
 
 
 def test_a_plan_that_cannot_be_read_is_a_problem(planned):
-    context = planned.context
+    context = planned.opened
     context.store.put(names.plan("main", 0), b"{}")
     found = planned.status()
     assert (found.head, found.planned, found.waiting_files) == (-1, None, {"left": 2, "right": 2})
@@ -138,7 +138,7 @@ def test_a_plan_that_the_store_cannot_return_is_a_problem(planned, monkeypatch):
     def unavailable(number, parent):
         raise StoreUnavailable(f"read plan {number}: no answer")
 
-    monkeypatch.setattr(planned.context.log, "plan", unavailable)
+    monkeypatch.setattr(planned.opened.log, "plan", unavailable)
     found = planned.status()
     assert (found.planned, found.problem) == (None, "cannot read the plan of version 0: read plan 0: no answer")
 

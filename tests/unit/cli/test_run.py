@@ -262,7 +262,7 @@ def failing(error: BaseException):
 
 def test_fenced_ends_with_4(call, monkeypatch):
     call("init")
-    monkeypatch.setattr("tidemill.run.verbs.run", failing(Fenced("commit 5 is another batch", hint="look")))
+    monkeypatch.setattr("tidemill.run.run.run", failing(Fenced("commit 5 is another batch", hint="look")))
     status, out, err = call("run", "--json")
     assert (status, objects(out)) == (
         Exit.FENCED,
@@ -273,7 +273,7 @@ def test_fenced_ends_with_4(call, monkeypatch):
 
 def test_an_unexpected_error_is_reported_as_a_bug_without_a_traceback(call, monkeypatch):
     call("init")
-    monkeypatch.setattr("tidemill.run.verbs.run", failing(ZeroDivisionError("oh")))
+    monkeypatch.setattr("tidemill.run.run.run", failing(ZeroDivisionError("oh")))
     status, _, err = call("run")
     assert status == Exit.FAILED
     assert err.splitlines() == [
@@ -284,7 +284,7 @@ def test_an_unexpected_error_is_reported_as_a_bug_without_a_traceback(call, monk
 
 def test_an_interrupt_says_so_and_ends_with_130(call, monkeypatch):
     call("init")
-    monkeypatch.setattr("tidemill.run.verbs.run", failing(KeyboardInterrupt()))
+    monkeypatch.setattr("tidemill.run.run.run", failing(KeyboardInterrupt()))
     status, out, err = call("run")
     assert (status, out) == (Exit.INTERRUPTED, "")
     assert err.strip().startswith("interrupted: committed batches are kept")

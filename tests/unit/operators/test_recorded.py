@@ -59,7 +59,7 @@ def windows() -> dict[str, Any]:
 
 def same_values(tester: Tester, name: str) -> None:
     """The operator made again has the maps and output of the one in the code, and finishes its state as it does."""
-    operator = tester.repository.context.job.operators[name].operator
+    operator = tester.repository.opened.job.operators[name].operator
     described = json.loads(json.dumps(describe(operator)))
     again = recorded_aggregates(name, described)
     assert again is not None and describe(again)["maps"] == described["maps"]
@@ -100,7 +100,7 @@ def test_windows_of_an_operator_upstream_and_odd_names_are_made_again() -> None:
     tester.batch([("x", 1, AT + day, 2.5)])
     same_values(tester, "hourly")
     same_values(tester, "odd")
-    operator = tester.repository.context.job.operators["of-window"].operator
+    operator = tester.repository.opened.job.operators["of-window"].operator
     again = recorded_aggregates("of-window", describe(operator))
     assert again is not None and describe(again)["maps"] == describe(operator)["maps"]
 

@@ -229,7 +229,7 @@ def test_the_hint_about_instants_runs(tmp_path: Path) -> None:
     days.read(tm.Rows(SCHEMA)).sql(statement).write(tm.Parquet(tmp_path / "out", partitionBy=["day"]))
     tester = Tester(days)
     tester.batch([("a", "2013-01-01T02:00:00Z")])
-    (output,) = tester.repository.context.job.outputs.values()
+    (output,) = tester.repository.opened.job.outputs.values()
     assert [folder.name for folder in Path(output.sink.path).glob("day=*")] == ["day=2012-12-31"]
     assert not (tmp_path / "out").exists(), "a test writes nothing where users read"
 

@@ -7,9 +7,9 @@ import random
 
 from tests.unit.protocol import valid_records as make
 from tidemill.protocol.differing import at_hashes, contents_at, differing
-from tidemill.protocol.records import HASH_END, Parent, Segment
+from tidemill.protocol.records import HASH_END, Parent, Segment, VersionOf
 from tidemill.protocol.refs import MAIN, Branch, begin
-from tidemill.protocol.retained import At, at
+from tidemill.protocol.retained import version_of
 from tidemill.protocol.spans import history, without
 
 ENDS = [0, 3, 7, 12, HASH_END]
@@ -68,12 +68,12 @@ def test_histories_share_the_versions_before_the_fork_that_neither_rewound() -> 
             replaced = [(cut[0], min(cut[1], head - 1))] if chance.random() < 0.5 and cut[0] < head else []
             record = None if head < 0 else make.commit(head, branch=branch, replaced=replaced)
             spans = history(refs, branch, record)
-            every = {At(span.branch, v) for span in spans for v in range(span.first, span.last + 1)}
+            every = {VersionOf(span.branch, v) for span in spans for v in range(span.first, span.last + 1)}
             undone = {v for a, b in ([] if record is None else record.replaced) for v in range(a, b + 1)}
-            assert every == {at(refs, branch, v) for v in range(head + 1) if v not in undone}
+            assert every == {version_of(refs, branch, v) for v in range(head + 1) if v not in undone}
             assert spans == sorted(spans)
             found.append((spans, every))
         for spans, every in found:
             for others, theirs in found:
-                left = {At(s.branch, v) for s in without(spans, others) for v in range(s.first, s.last + 1)}
+                left = {VersionOf(s.branch, v) for s in without(spans, others) for v in range(s.first, s.last + 1)}
                 assert left == every - theirs

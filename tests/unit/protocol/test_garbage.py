@@ -11,9 +11,9 @@ import tidemill as tm
 from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.protocol.garbage import Stored, dead_bases, garbage
-from tidemill.protocol.records import OutputFile, Parent, QuarantineFile
+from tidemill.protocol.records import OutputFile, Parent, QuarantineFile, VersionOf
 from tidemill.protocol.refs import MAIN, BaseOf, Branch, Held, Kept, Refs, Tagged, begin
-from tidemill.protocol.retained import At, first_kept, floor, is_kept, is_whole, kept_objects, pinned, refuse_if_gone
+from tidemill.protocol.retained import first_kept, floor, is_kept, is_whole, kept_objects, pinned, refuse_if_gone
 from tidemill.protocol.retention import ALL_OPERATORS, Observed, Retention, Rule, floors
 
 
@@ -85,19 +85,24 @@ def test_a_version_is_kept_by_its_floor_a_tag_a_fork_or_a_hold() -> None:
         branches={MAIN: Branch(MAIN, MAIN), "fix": fork},
         holds=[Held(MAIN, 3, 4, MAIN, 9)],
     )
-    assert [version for version in range(-1, 7) if is_kept(known, At(MAIN, version))] == [-1, 1, 2, 5, 6]
-    assert pinned(known) == {At(MAIN, 1), At(MAIN, 2)}
-    assert pinned(known, {MAIN: 8}) == {At(MAIN, version) for version in (1, 2, 3, 4)}
-    assert pinned(known, {MAIN: 9}) == {At(MAIN, 1), At(MAIN, 2)}
+    assert [version for version in range(-1, 7) if is_kept(known, VersionOf(MAIN, version))] == [-1, 1, 2, 5, 6]
+    assert pinned(known) == {VersionOf(MAIN, 1), VersionOf(MAIN, 2)}
+    assert pinned(known, {MAIN: 8}) == {VersionOf(MAIN, version) for version in (1, 2, 3, 4)}
+    assert pinned(known, {MAIN: 9}) == {VersionOf(MAIN, 1), VersionOf(MAIN, 2)}
 
 
 def test_an_operator_with_a_floor_of_its_own_is_kept_apart() -> None:
     known = refs(floors={MAIN: Kept(5, 1, {"short": 7, "long": 3})})
-    assert [is_kept(known, At(MAIN, 6), name) for name in (None, "short", "long", "other")] == [True, False, True, True]
-    assert [is_kept(known, At(MAIN, 4), name) for name in (None, "short", "long", "other")] == [
+    assert [is_kept(known, VersionOf(MAIN, 6), name) for name in (None, "short", "long", "other")] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert [is_kept(known, VersionOf(MAIN, 4), name) for name in (None, "short", "long", "other")] == [
         False, False, True, False,
     ]  # fmt: skip
-    assert (is_whole(known, At(MAIN, 6)), is_whole(known, At(MAIN, 7))) == (False, True)
+    assert (is_whole(known, VersionOf(MAIN, 6)), is_whole(known, VersionOf(MAIN, 7))) == (False, True)
     assert first_kept(floor(known, MAIN)) == 3
 
 
@@ -129,8 +134,8 @@ def test_the_error_for_a_version_that_is_gone_says_what_is_kept_and_since_when()
         match=r"^read version 4 of branch `main`: it is no longer kept; versions from 5 on are kept, since "
         r"2023-11-14T22:13:20.000Z, and the tags `good` \(1\)\nhint: a floor cannot be lowered",
     ):
-        refuse_if_gone(known, At(MAIN, 4), "read")
-    refuse_if_gone(known, At(MAIN, 1), "read")
+        refuse_if_gone(known, VersionOf(MAIN, 4), "read")
+    refuse_if_gone(known, VersionOf(MAIN, 1), "read")
 
 
 # retention

@@ -101,14 +101,14 @@ def test_published_versions_are_found_by_their_records(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
     r.init()
-    assert published_through(r.context, r.head) == -1
+    assert published_through(r.opened, r.head) == -1
     for version, name in enumerate("ab"):
         (tmp_path / "in" / f"{name}.csv").write_text("x\n")
         r.run(engine="local")
-        assert published_through(r.context, r.head) == version
+        assert published_through(r.opened, r.head) == version
     (record,) = (tmp_path / "root").rglob("published/main/n/0000000001.json")
     record.unlink()  # as if the run had died before it published
-    assert published_through(r.context, r.head) == 0
+    assert published_through(r.opened, r.head) == 0
     assert "through version 0; the next run publishes the rest" in str(render._status_rows(r.status()))
 
 

@@ -50,7 +50,7 @@ def test_a_file_of_unknown_form_is_corrupt_state(renamed: tm.Repository) -> None
     (file,) = commit.outputs["before"]
     newer = dataclasses.replace(commit, outputs={"before": [dataclasses.replace(file, extension=".orc")]})
     with pytest.raises(tm.CorruptState, match=r"unknown file extension `\.orc`, expected one of \.parquet, \.json"):
-        read._rows(renamed.context, newer, "before")
+        read._rows(renamed.opened, newer, "before")
 
 
 def test_the_version_of_tidemill_is_that_of_the_wheel() -> None:

@@ -128,7 +128,7 @@ def counted(tmp_path: Path, monkeypatch) -> tuple[tm.Repository, list[str]]:
     r = tm.open(p, root=root)
     assert r.head.version == 4
     got: list[str] = []
-    store, read = r.context.store, r.context.store.get
+    store, read = r.opened.store, r.opened.store.get
     monkeypatch.setattr(store, "get", lambda name: (got.append(name), read(name))[1])
     return r, got
 

@@ -39,7 +39,7 @@ def seeded(folder: Path, root: str, *names: str) -> tm.Repository:
 
 
 def segments(r: tm.Repository) -> list[str]:
-    return [entry.name for entry in r.context.store.list("state/")]
+    return [entry.name for entry in r.opened.store.list("state/")]
 
 
 def beside(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -84,8 +84,8 @@ def test_a_lost_init_record_is_still_refused(tmp_path: Path, root: str) -> None:
     repository: Any = opened(tmp_path, root)
     repository.init()
     repository.run(engine="local")
-    repository.context.store.delete("refs/0000000000.json")
-    repository.context.store.delete("refs/head.json")
+    repository.opened.store.delete("refs/0000000000.json")
+    repository.opened.store.delete("refs/head.json")
     with pytest.raises(tm.CorruptState, match="shows that a repository was here"):
         opened(tmp_path, root).init()
 
@@ -109,7 +109,7 @@ def test_an_init_that_adds_operators_after_another_entry_leaves_no_segments(
         beside(monkeypatch, lambda: seeded(tmp_path, root, "one", "two").init())
     else:
         tag = lambda refs, _: Tag(**position(refs, 0), name="here", branch="main", version=-1)  # noqa: E731
-        beside(monkeypatch, lambda: RefsLog(late.context.store).append(tag))
+        beside(monkeypatch, lambda: RefsLog(late.opened.store).append(tag))
     late.init()
     assert len(segments(late)) == len(before) + 1
     assert late.state("two").to_pylist()[0]["state"] == 5

@@ -25,7 +25,7 @@ def r(tmp_path: Path) -> tm.Repository:
 
 
 def test_a_branch_that_was_dropped_meanwhile_is_fenced(r: tm.Repository) -> None:
-    context = on_branch(r.context, "fix")
+    context = on_branch(r.opened, "fix")
     head = context.head()
     r.drop_branch("fix")
     with (
@@ -39,6 +39,6 @@ def test_a_branch_that_was_dropped_meanwhile_is_fenced(r: tm.Repository) -> None
 
 
 def test_a_missing_object_of_a_living_branch_is_damage(r: tm.Repository) -> None:
-    context = on_branch(r.context, "fix")
+    context = on_branch(r.opened, "fix")
     with pytest.raises(tm.CorruptState, match="it is missing"), fenced_if_overtaken(context, context.head(), "run"):
         raise tm.CorruptState("read `x`: it is missing")

@@ -44,7 +44,7 @@ def root() -> str:
 
 
 def plans(r: tm.Repository) -> list[str]:
-    return [entry.name for entry in r.context.store.list("branches/main/plans/")]
+    return [entry.name for entry in r.opened.store.list("branches/main/plans/")]
 
 
 # batch times
@@ -103,7 +103,7 @@ def test_the_result_of_a_batch_time_function_is_bounded(tmp_path: Path, root: st
     arrive(tmp_path / "in", 0, row(0))
     r = opened(tmp_path / "in", root)
     r.init()
-    r.context.pipeline.batch_time(lambda plan: now_ms() * 1000)
+    r.opened.pipeline.batch_time(lambda plan: now_ms() * 1000)
     with pytest.raises(tm.InvalidInput, match="the function of p.batch_time for batch 0 is .*, which looks like micro"):
         r.run(engine="local")
     assert plans(r) == []
@@ -131,11 +131,11 @@ def test_a_driver_whose_clock_is_off_refuses_to_plan(tmp_path: Path, root: str, 
     arrive(tmp_path / "in", 0, row(0))
     r = opened(tmp_path / "in", root)
     r.init()
-    monkeypatch.setattr(type(r.context.store), "clock_ms", lambda self: now_ms() + off_ms)
+    monkeypatch.setattr(type(r.opened.store), "clock_ms", lambda self: now_ms() + off_ms)
     with pytest.raises(tm.StoreUnavailable, match="the clock of this machine says .*, that of `memory://"):
         r.run(engine="local")
     assert plans(r) == []
-    monkeypatch.setattr(type(r.context.store), "clock_ms", lambda self: now_ms() + off_ms // 2)
+    monkeypatch.setattr(type(r.opened.store), "clock_ms", lambda self: now_ms() + off_ms // 2)
     assert len(r.run(engine="local")) == 1
 
 
@@ -169,7 +169,7 @@ def test_too_many_unreadable_rows_fail_a_batch_before_its_commit(
     assert message.startswith("batch 0 is not committed: 1 quarantined row of 3, expected at most ")
     assert "file `0.json`, line 3" in message and "not json" in message and "replan" in message
     assert r.head is None
-    assert not list(r.context.store.list("quarantine/")), "nothing of the attempt remains"
+    assert not list(r.opened.store.list("quarantine/")), "nothing of the attempt remains"
     assert [one.version for one in opened(tmp_path / "in", root).run(engine="local")] == [0]
 
 
@@ -331,7 +331,7 @@ def test_a_run_at_work_on_the_plan_is_fenced_by_a_reset(tmp_path: Path, root: st
     with pytest.raises(tm.Fenced):
         r.run(engine="local")
     monkeypatch.setattr(drain, "execute", real)
-    assert not list(r.context.store.list("state/n/")), "the loser deletes what it stored"
+    assert not list(r.opened.store.list("state/n/")), "the loser deletes what it stored"
     r.run(engine="local")
     assert [commit.kind for commit in r.commits()] == ["reset", "batch"]
     assert r.head.counts.applied_rows == 1

@@ -13,10 +13,10 @@ import pytest
 import tidemill as tm
 from tidemill.engines.local import LocalEngine
 from tidemill.protocol.records import Commit, Plan
-from tidemill.repo.opened import Context
+from tidemill.repo.opened import Opened
 from tidemill.run import plan as planning
-from tidemill.run.choice import Choice
 from tidemill.run.drain import Drain, Limits
+from tidemill.run.engine import Choice
 
 
 class Beside:
@@ -38,7 +38,7 @@ class Beside:
 class Started(Choice):
     """Starts the engine of each batch by a function."""
 
-    def __init__(self, context: Context, start: Callable[[], Any]) -> None:
+    def __init__(self, context: Opened, start: Callable[[], Any]) -> None:
         super().__init__(context, None, "local", "auto")
         self.start = start
 
@@ -60,7 +60,7 @@ def test_an_overtaken_run_continues_from_the_head_and_repeats_no_batch(tmp_path:
     repository = opened(tmp_path)
     repository.init()
     engine = Beside(opened(tmp_path))
-    drained = Drain(repository.context, Started(repository.context, lambda: engine), Limits(), None).run()
+    drained = Drain(repository.opened, Started(repository.opened, lambda: engine), Limits(), None).run()
     assert (drained.already, drained.versions, engine.executed) == ([0], [], 1)
     assert repository.state().column("n").to_pylist() == [6]
     assert len(list((tmp_path / "out").glob("*.json"))) == 6
@@ -78,7 +78,7 @@ def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeate
         raise_if_used.executed = 1
         return raise_if_used
 
-    drained = Drain(repository.context, Started(repository.context, slow_start), Limits(), None).run()
+    drained = Drain(repository.opened, Started(repository.opened, slow_start), Limits(), None).run()
     assert (drained.already, drained.versions) == ([0], [])
     assert repository.head is not None
     assert repository.head.version == 0
@@ -97,7 +97,7 @@ def test_a_plan_abandoned_while_the_engine_starts_is_not_reported_as_committed(t
             given_up.append(opened(tmp_path).replan("a test").version)
         return LocalEngine(1)
 
-    drained = Drain(repository.context, Started(repository.context, slow_start), Limits(), None).run()
+    drained = Drain(repository.opened, Started(repository.opened, slow_start), Limits(), None).run()
     assert (given_up, drained.already, drained.versions) == ([0], [], [1])
 
 
@@ -202,8 +202,8 @@ def test_a_sweep_planned_by_an_earlier_run_does_not_replace_the_sweep_of_this_ru
     repository.run(engine="local", max_batches=1)
     head = repository.head
     assert head is not None
-    left = planning.sweep_plan(repository.context, head, head.batch_time_ms + SECOND + 1)
-    repository.context.log.create_plan(left)
+    left = planning.sweep_plan(repository.opened, head, head.batch_time_ms + SECOND + 1)
+    repository.opened.log.create_plan(left)
     assert [one.kind for one in repository.run(engine="local", max_batches=9)] == ["sweep", "sweep"]
 
 
@@ -217,10 +217,10 @@ def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_next_ru
         if progress.version == 1:
             (tmp_path / "in" / "1.csv").write_text("b\n")
 
-    here = Choice(repository.context, None, "local", 1)
-    drained = Drain(repository.context, here, Limits(max_batches=9), arrives).run()
+    here = Choice(repository.opened, None, "local", 1)
+    drained = Drain(repository.opened, here, Limits(max_batches=9), arrives).run()
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
-    drained = Drain(repository.context, here, Limits(max_batches=9), arrives).run()
+    drained = Drain(repository.opened, here, Limits(max_batches=9), arrives).run()
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
 
 

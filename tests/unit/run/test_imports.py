@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.run.imports import imported
+from tidemill.run.workers import imported
 
 CODE = """
 def helper():

@@ -33,13 +33,13 @@ def folder(tmp_path):
 
 
 def lose_segments(repository, version):
-    for entry in list(repository.context.store.list("state/n/")):
+    for entry in list(repository.opened.store.list("state/n/")):
         if f"/{version:010d}-" in entry.name:
-            repository.context.store.delete(entry.name)
+            repository.opened.store.delete(entry.name)
 
 
 def raise_floor(repository, version):
-    log = RefsLog(repository.context.store)
+    log = RefsLog(repository.opened.store)
     log.append(lambda refs, number: Floor(**position(refs, now_ms()), branch="main", version=version))
 
 

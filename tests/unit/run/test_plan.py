@@ -21,7 +21,7 @@ def test_latest_leaves_out_the_files_that_are_there_at_init_whatever_their_times
     repository.init()
     (tmp_path / "in" / "moved.csv").write_text("2\n")
     os.utime(tmp_path / "in" / "moved.csv", (1, 1))  # written long before `init`, moved in after it
-    assert [file.path for file in waiting(repository.context, None).all] == ["moved.csv"]
+    assert [file.path for file in waiting(repository.opened, None).all] == ["moved.csv"]
     repository.run(engine="local")
     assert repository.state("n").column("v").to_pylist() == [2]
     assert repository.head.rows["_ledger"] == {"files": 2}
@@ -53,7 +53,7 @@ def test_a_file_that_latest_left_out_stays_left_out_as_long_as_its_size_does_not
         with pytest.raises(tm.InvalidInput, match='modified after it was left out by start="latest": found 4 bytes'):
             repository.run(engine="local")
     else:
-        assert [file.path for file in waiting(repository.context, repository.head).all] == grown
+        assert [file.path for file in waiting(repository.opened, repository.head).all] == grown
 
 
 def test_latest_is_refused_for_a_source_that_init_did_not_list(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.unit.protocol import valid_records as make
 from tidemill.engines.local import LocalEngine
 from tidemill.pipeline.job import compile_job
 from tidemill.protocol.records import Counts, OperatorMetrics, Split
-from tidemill.repo.open import open_context
+from tidemill.repo.open import open_repository
 from tidemill.run import tasks as cutting
 
 MIB = 1024**2
@@ -64,7 +64,7 @@ def test_auto_uses_the_key_ranges_that_operators_ask_for() -> None:
 def test_a_batch_is_cut_so_that_a_task_has_the_memory_for_its_range(tmp_path, rows, stored, read, ranges) -> None:
     p = tm.Pipeline("large")
     p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
-    context = open_context(p, str(tmp_path), "main", None, None)
+    context = open_repository(p, str(tmp_path), "main", None, None)
     metrics = {"s": OperatorMetrics(state_bytes=stored), "gone": OperatorMetrics(state_bytes=1 << 50)}
     head = make.commit(rows={"s": {"main": rows}, "gone": {"main": 1 << 50}}, operators=metrics)
     found = cutting.cut_of(context.job, context.settings, head, plan(read))
@@ -76,7 +76,7 @@ def test_a_batch_is_cut_so_that_a_task_has_the_memory_for_its_range(tmp_path, ro
 def test_parquet_counts_as_four_times_its_size_in_memory(tmp_path) -> None:
     p = tm.Pipeline("large")
     p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
-    context = open_context(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
+    context = open_repository(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
     for path, ranges in (("a.csv", 8), ("a.parquet", 32)):
         read = make.plan(splits=(Split("source", path, "e", 4 * MIB, 0),))
         assert cutting.cut_of(context.job, context.settings, None, read).least == ranges
@@ -85,7 +85,7 @@ def test_parquet_counts_as_four_times_its_size_in_memory(tmp_path) -> None:
 def test_the_version_before_says_how_many_rows_the_input_has(tmp_path) -> None:
     p = tm.Pipeline("large")
     p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="s")
-    context = open_context(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
+    context = open_repository(p, str(tmp_path), "main", {"tidemill.task_memory_bytes": "8 MiB"}, None)
     for rows, ranges in ((10, 1), (33 * 1024, 2), (1024 * 1024, 32)):  # in 1 MiB
         head = make.commit(rows={}, operators={}, counts=Counts(rows, rows, 0, 0, 1, MIB))
         assert cutting.cut_of(context.job, context.settings, head, plan(MIB)).least == ranges
@@ -130,5 +130,5 @@ def test_the_input_of_one_task_depends_on_the_cost_of_its_rows(tmp_path, operato
         grouped.applyInPandasWithState(rows_seen, "n long", "n long", "append", "NoTimeout")
     else:
         grouped.transformWithStateInPandas(Counter(), "n long", "append", "none")
-    context = open_context(p, str(tmp_path), "main", None, None)
+    context = open_repository(p, str(tmp_path), "main", None, None)
     assert cutting.task_bytes(context.job, context.settings) == kib * 1024

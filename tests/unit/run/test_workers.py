@@ -15,7 +15,7 @@ import tidemill as tm
 from tidemill.batch import inspection
 from tidemill.batch.inspection import Inspection
 from tidemill.engines.local import LocalEngine
-from tidemill.run import choice
+from tidemill.run import engine as engine_of_run
 
 
 class Remote(LocalEngine):
@@ -42,7 +42,7 @@ Open = Callable[..., tm.Repository]
 def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Remote]:
     def install(before: Callable[[Inspection], Inspection] = lambda work: work) -> Remote:
         engine = Remote(3, before)
-        monkeypatch.setattr(choice, "engine_for", lambda *_: engine)
+        monkeypatch.setattr(engine_of_run, "engine_for", lambda *_: engine)
         return engine
 
     return install

@@ -9,6 +9,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.engines.local import LocalEngine
+from tidemill.repo.operators import committed_state
 from tidemill.upkeep.merge_choice import MergeRule
 
 ALL = MergeRule(ratio=1 << 40, least_rows=0)
@@ -69,11 +70,11 @@ class Shop:
 
     @property
     def live(self) -> list:
-        context = self.open().context
-        return context.committed(context.head())["users"]["state"]
+        context = self.open().opened
+        return committed_state(context, context.head())["users"]["state"]
 
     def files_of_bases(self) -> set[str]:
-        return {e.name for e in self.repository.context.store.list("state/") if e.name.endswith("-base.parquet")}
+        return {e.name for e in self.repository.opened.store.list("state/") if e.name.endswith("-base.parquet")}
 
 
 HERE_OR_IN_TASKS = pytest.mark.parametrize("engine", [None, lambda: LocalEngine(3)], ids=["here", "in tasks"])

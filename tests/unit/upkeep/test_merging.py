@@ -27,7 +27,7 @@ def shop(tmp_path: Path) -> Shop:
 @HERE_OR_IN_TASKS
 def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> None:
     assert len(shop.live) == 5
-    report = merge(shop.repository.context, rule=ALL, engine=engine)
+    report = merge(shop.repository.opened, rule=ALL, engine=engine)
     [merged] = report.merged
     assert (merged.operator, merged.map, merged.inputs, merged.outputs) == ("users", "state", 5, 1)
     assert (merged.rows_before, merged.rows_after) == (10, 6)
@@ -41,7 +41,7 @@ def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> N
 
 
 def test_merged_segments_are_found_in_the_cache(shop: Shop, monkeypatch) -> None:
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     read: list[str] = []
     real = versions.read_run
     monkeypatch.setattr(versions, "read_run", lambda schema, data, name: read.append(name) or real(schema, data, name))
@@ -50,34 +50,34 @@ def test_merged_segments_are_found_in_the_cache(shop: Shop, monkeypatch) -> None
 
 
 def test_older_versions_read_as_before(shop: Shop) -> None:
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     shop.run([("u0", 7)])
     assert [shop.seen(version)["all"] for version in range(5)] == [1, 2, 3, 4, 5]
     assert shop.seen(5)["u0"] == 8
 
 
 def test_a_plan_writes_nothing_and_says_what_would_be_merged(shop: Shop) -> None:
-    before = {entry.name for entry in shop.repository.context.store.list()}
-    [planned] = plan_merges(shop.repository.context, ALL)
+    before = {entry.name for entry in shop.repository.opened.store.list()}
+    [planned] = plan_merges(shop.repository.opened, ALL)
     assert (planned.layers, planned.layers_after, planned.is_oldest, planned.rows) == (5, 1, True, 10)
-    assert {entry.name for entry in shop.repository.context.store.list()} == before
+    assert {entry.name for entry in shop.repository.opened.store.list()} == before
 
 
 def test_small_states_are_left_to_batches(shop: Shop) -> None:
-    assert plan_merges(shop.repository.context) == []
-    assert merge(shop.repository.context).merged == []
+    assert plan_merges(shop.repository.opened) == []
+    assert merge(shop.repository.opened).merged == []
 
 
 def test_before_the_first_batch_there_is_nothing_to_merge(tmp_path: Path) -> None:
-    assert plan_merges(Shop(tmp_path).repository.context, ALL) == []
+    assert plan_merges(Shop(tmp_path).repository.opened, ALL) == []
 
 
 def test_a_removed_key_stays_removed_below_and_above_a_base(shop: Shop) -> None:
     shop.run([("u2", -1)])
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     assert "u2" not in shop.seen()
     shop.run([("all", -1)])
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     shop.check()
     assert shop.seen(5).keys() == {"u0", "u1", "u3", "u4", "all"}
     assert len(shop.live) == 1
@@ -87,7 +87,7 @@ def test_a_state_of_which_all_keys_are_removed_has_no_segments_left(tmp_path: Pa
     shop = Shop(tmp_path)
     shop.run([("u", 1)])
     shop.run([("u", -1)])
-    [merged] = merge(shop.repository.context, rule=ALL).merged
+    [merged] = merge(shop.repository.opened, rule=ALL).merged
     assert merged.outputs == 0 and shop.live == [] and shop.seen() == {}
     shop.run([("u", 2)])
     shop.check()
@@ -97,7 +97,7 @@ def test_a_base_is_not_laid_below_a_younger_merge_that_dropped_tombstones(shop: 
     """A batch removes a key and merges everything, so its segment has no tombstone. The base still has the key."""
     from tidemill.state import layers
 
-    context = shop.repository.context
+    context = shop.repository.opened
     [planned] = plan_merges(context, ALL)
     runs = merging._merge(context, planned)
     monkeypatch.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
@@ -105,14 +105,14 @@ def test_a_base_is_not_laid_below_a_younger_merge_that_dropped_tombstones(shop: 
     assert len(shop.live) == 1 and "u2" not in shop.seen()
     monkeypatch.setattr(merging, "_is_live", lambda *_: True)  # an entry that should not have been written
     merging._Recording(context, planned, runs).record()
-    assert len(shop.open().context.refresh().bases) == 1
+    assert len(shop.open().opened.refresh().bases) == 1
     assert "u2" not in shop.seen()
     assert shop.seen(4)["u2"] == 1  # there, all inputs are live
     shop.check()
 
 
 def test_an_entry_ends_earlier_ones_that_the_head_no_longer_uses(shop: Shop) -> None:
-    context = shop.repository.context
+    context = shop.repository.opened
     for number in range(3):
         merge(context, rule=ALL)
         shop.run([("u9", number)])
@@ -122,7 +122,7 @@ def test_an_entry_ends_earlier_ones_that_the_head_no_longer_uses(shop: Shop) -> 
 
 
 def test_a_base_of_a_base_is_laid_although_no_batch_ran_between(shop: Shop) -> None:
-    context = shop.repository.context
+    context = shop.repository.opened
     shop.repository.run(engine="local")
     merge(context, rule=MergeRule(ratio=1 << 40, least_rows=0, range_rows=5))
     assert len(context.refresh().bases) == 2
@@ -134,10 +134,10 @@ def test_a_base_of_a_base_is_laid_although_no_batch_ran_between(shop: Shop) -> N
 
 def test_only_newer_layers_are_merged_while_the_oldest_is_large(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(100)])
-    merge(shop.repository.context, rule=ALL)
+    merge(shop.repository.opened, rule=ALL)
     shop.run([("u0", -1)])
     shop.run([("u1", 1)])
-    report = merge(shop.repository.context, rule=MergeRule(ratio=4, least_rows=0))
+    report = merge(shop.repository.opened, rule=MergeRule(ratio=4, least_rows=0))
     assert [one.inputs for one in report.merged] == [2]
     assert [(one.rows, one.sequence) for one in shop.live] == [(106, 6), (2, 8)]
     shop.check()
@@ -152,7 +152,7 @@ def test_an_operator_that_was_dropped_is_not_merged(shop: Shop) -> None:
     )
     repository = tm.open(p, root=str(shop.base / "root"))
     repository.init(drop=["users"])
-    assert plan_merges(repository.context, ALL) == []
+    assert plan_merges(repository.opened, ALL) == []
 
 
 def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
@@ -163,14 +163,14 @@ def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
     r = tm.open(p, root=str(shop.base / "root"))
     r.migrate(rename={"users": "people"}, reason="a test")
     before = r.state("people").sort_by("user")
-    assert len(merge(r.context, rule=ALL).merged) == 1
-    assert merge(r.context, rule=ALL).merged == []
+    assert len(merge(r.opened, rule=ALL).merged) == 1
+    assert merge(r.opened, rule=ALL).merged == []
     assert r.state("people").sort_by("user") == before
     assert r.verify(deep=True).problems == []
 
 
 def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
-    bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.context, RANGES))
+    bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.opened, RANGES))
     assert bounds[0][0] == 0 and bounds[-1][1] == HASH_END
     assert all(one[1] + 1 == other[0] for one, other in pairwise(bounds))

@@ -28,10 +28,10 @@ def shop(tmp_path: Path) -> Shop:
 
 def test_tasks_merge_as_many_ranges_as_the_engine_runs_at_once_and_a_deadline_ends_the_call(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
-    ranges = len(plan_merges(shop.repository.context, RANGES))
-    report = merge(shop.repository.context, time.monotonic() - 1, rule=RANGES, engine=lambda: LocalEngine(2))
+    ranges = len(plan_merges(shop.repository.opened, RANGES))
+    report = merge(shop.repository.opened, time.monotonic() - 1, rule=RANGES, engine=lambda: LocalEngine(2))
     assert len(report.merged) == 2 and len(report.left) == ranges - 2 > 1
-    report = merge(shop.repository.context, rule=RANGES, engine=lambda: LocalEngine(2))
+    report = merge(shop.repository.opened, rule=RANGES, engine=lambda: LocalEngine(2))
     assert len(report.merged) == ranges - 2 and not report.left
     assert {int(name.rpartition("/ref-")[2][:10]) for name in shop.files_of_bases()} == set(range(1, ranges + 1))
     shop.check()
@@ -48,9 +48,9 @@ def test_files_of_tasks_are_stored_again_if_another_entry_has_their_number(shop:
                 theirs.adopt("a test", copy=True)
             return done
 
-    report = merge(shop.repository.context, rule=RANGES, engine=lambda: Overtaken(2))
+    report = merge(shop.repository.opened, rule=RANGES, engine=lambda: Overtaken(2))
     assert len(report.merged) > 3
-    bases = shop.open().context.refresh().bases
+    bases = shop.open().opened.refresh().bases
     assert [base.number for base in bases] == list(range(2, len(bases) + 2))
     assert all(f"/ref-{base.number:010d}-" in out.name for base in bases for out in base.outputs)
     assert shop.files_of_bases() == {out.name for base in bases for out in base.outputs}
@@ -63,9 +63,9 @@ def test_files_of_a_task_that_ran_twice_are_garbage(shop: Shop) -> None:
             super().execute(work)  # a speculative copy, whose result is not used
             return super().execute(work)
 
-    merge(shop.repository.context, rule=ALL, engine=lambda: Twice(1))
+    merge(shop.repository.opened, rule=ALL, engine=lambda: Twice(1))
     assert len(shop.files_of_bases()) == 2
-    assert collect(shop.repository.context).deleted == 1
+    assert collect(shop.repository.opened).deleted == 1
     assert len(shop.files_of_bases()) == 1
     shop.check()
 
@@ -73,28 +73,28 @@ def test_files_of_a_task_that_ran_twice_are_garbage(shop: Shop) -> None:
 @HERE_OR_IN_TASKS
 def test_a_large_run_is_stored_in_parts(shop: Shop, engine, monkeypatch) -> None:
     monkeypatch.setattr("tidemill.batch.merging.LARGEST_COLUMN", 12)
-    [merged] = merge(shop.repository.context, rule=ALL, engine=engine).merged
+    [merged] = merge(shop.repository.opened, rule=ALL, engine=engine).merged
     assert merged.outputs > 1
     shop.check()
 
 
 def test_key_ranges_are_merged_one_by_one_and_a_deadline_ends_the_call(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
-    ranges = len(plan_merges(shop.repository.context, RANGES))
+    ranges = len(plan_merges(shop.repository.opened, RANGES))
     assert ranges > 3
     for call in range(1, ranges + 1):
         seen: list[tuple[int, int]] = []
-        report = merge(shop.repository.context, time.monotonic() - 1, lambda *done: seen.append(done), RANGES)  # noqa: B023
+        report = merge(shop.repository.opened, time.monotonic() - 1, lambda *done: seen.append(done), RANGES)  # noqa: B023
         assert len(report.merged) == 1 and len(report.left) == ranges - call
         assert seen == [(1, ranges - call + 1)]
         shop.check()
-    assert merge(shop.repository.context, rule=RANGES).merged == []
+    assert merge(shop.repository.opened, rule=RANGES).merged == []
     shop.run([("u0", 1)], tasks=3)
     shop.check()
 
 
 def test_two_merges_at_once_leave_one_entry_and_no_files_of_the_other(shop: Shop) -> None:
-    ours, theirs = shop.open().context, shop.open().context
+    ours, theirs = shop.open().opened, shop.open().opened
     [planned] = plan_merges(ours, ALL)
     runs = merging._merge(ours, planned)
     assert len(merge(theirs, rule=ALL).merged) == 1
@@ -106,7 +106,7 @@ def test_two_merges_at_once_leave_one_entry_and_no_files_of_the_other(shop: Shop
 def test_files_are_stored_again_under_the_number_of_their_entry(shop: Shop) -> None:
     """Another entry takes the number after the files were stored, and before the entry was created."""
     ours, theirs = shop.open(), shop.open()
-    context = ours.context
+    context = ours.opened
     [planned] = plan_merges(context, ALL)
     recording = merging._Recording(context, planned, merging._merge(context, planned))
     store = recording._store
@@ -128,7 +128,7 @@ def test_files_are_stored_again_under_the_number_of_their_entry(shop: Shop) -> N
 def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: Shop, monkeypatch) -> None:
     from tidemill.state import layers
 
-    context = shop.repository.context
+    context = shop.repository.opened
     [planned] = plan_merges(context, ALL)
     runs = merging._merge(context, planned)
     with monkeypatch.context() as patched:
@@ -151,7 +151,7 @@ def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: S
 
 
 def test_files_of_a_merge_that_died_are_garbage_once_another_entry_has_their_number(shop: Shop, monkeypatch) -> None:
-    context = shop.repository.context
+    context = shop.repository.opened
 
     def die(**fields: object) -> None:
         raise KeyboardInterrupt
@@ -184,7 +184,7 @@ def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: S
     where = merging if engine is None else tasks_of_merges
     merge_ = where.merged_runs
     monkeypatch.setattr(where, "merged_runs", batch_and_collect)
-    context = tm.open(shop.repository.context.pipeline, root=str(shop.base / "root"), conf=UNCACHED).context
+    context = tm.open(shop.repository.opened.pipeline, root=str(shop.base / "root"), conf=UNCACHED).opened
     assert len(merge(context, rule=ALL, engine=engine).overtaken) == 1
     shop.check()
 
@@ -192,8 +192,8 @@ def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: S
 @HERE_OR_IN_TASKS
 def test_a_damaged_input_is_an_error(shop: Shop, engine) -> None:
     name = shop.live[0].name
-    shop.repository.context.store.put(name, b"damaged")
-    context = tm.open(shop.repository.context.pipeline, root=str(shop.base / "root"), conf=UNCACHED).context
+    shop.repository.opened.store.put(name, b"damaged")
+    context = tm.open(shop.repository.opened.pipeline, root=str(shop.base / "root"), conf=UNCACHED).opened
     with pytest.raises(tm.CorruptState, match=f"read `{name}`: found checksum"):
         merge(context, rule=ALL, engine=engine)
     assert context.refresh().bases == []

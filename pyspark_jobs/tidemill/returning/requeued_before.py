@@ -1,7 +1,7 @@
-"""Which quarantined rows of a version were requeued before, so that none comes back twice.
+"""Which quarantined rows of a version were requeued before, so that none comes back twice. Which batch each row is of.
 
-INVARIANT: if that cannot be known, because an object with requeued rows was deleted with its version, the call is
-refused.
+INVARIANT: a row of a promotion is found by the name of its file, which one batch has stored. If it cannot be known
+whether a row came back, because an object with requeued rows was deleted with its version, the call is refused.
 """
 
 from __future__ import annotations
@@ -14,14 +14,54 @@ import pyarrow as pa
 
 from ..errors import CorruptState, InvalidInput
 from ..names import REQUEUED, number_of_file, requeued_version
+from ..protocol.history import effective
 from ..protocol.kinds import rules_of
-from ..protocol.records import Commit
-from ..protocol.retained import At, at, is_kept
-from ..repo.opened import Context
+from ..protocol.log import Log
+from ..protocol.records import Commit, QuarantineFile, VersionOf
+from ..protocol.retained import is_kept, version_of
+from ..repo.opened import Opened
+from ..repo.steps import first_own
 from ..sources.ledger import requeued_objects
 from ..sources.requeued import fetch
 from .export import ROW_ID
-from .quarantined_by import RowOf
+
+
+@dataclass(frozen=True)
+class RowOf:
+    """A quarantined row: the commit of the batch that quarantined it, and its number among the rows of that batch."""
+
+    commit: Commit
+    number: int
+
+
+def quarantined_by(repo: Opened, commit: Commit) -> list[RowOf]:
+    """Return which batch quarantined each row of a version, in the order of the rows."""
+    firsts = {file.name: of for one in _batches(repo, commit) for file, of in _firsts(one)}
+    found = []
+    for file in commit.quarantine:
+        first = firsts[file.name]
+        found += [RowOf(first.commit, first.number + place) for place in range(file.rows)]
+    return found
+
+
+def _batches(repo: Opened, commit: Commit) -> list[Commit]:
+    """Return the commits whose rows a version has: its own, or of a promotion those that its history has taken over."""
+    if not rules_of(commit).of_branch or commit.promoted is None:
+        return [commit]
+    log = Log(repo.store, commit.promoted.branch)
+    theirs = log.commit(commit.promoted.version)
+    own = effective(theirs, first_own(repo, theirs.branch, theirs.version))
+    return [batch for version in own for batch in _batches(repo, log.commit(version))]
+
+
+def _firsts(commit: Commit) -> list[tuple[QuarantineFile, RowOf]]:
+    """Return the quarantine files of a batch, each with its first row."""
+    found, number = [], 0
+    for file in commit.quarantine:
+        found.append((file, RowOf(commit, number)))
+        number += file.rows
+    return found
+
 
 Row = Mapping[str, Any]
 """A row of quarantine without its content."""
@@ -52,7 +92,7 @@ class _Object:
 
 
 def came_back(
-    context: Context, head: Commit | None, commit: Commit, by: Sequence[RowOf], rows: Sequence[Row]
+    repo: Opened, head: Commit | None, commit: Commit, by: Sequence[RowOf], rows: Sequence[Row]
 ) -> dict[int, int]:
     """Return which of `rows` were requeued, and by which version. `by` has the batches of all rows of `commit`.
 
@@ -63,15 +103,15 @@ def came_back(
     own = {(branch, version) for branch, version, _ in numbered}
     first = min((version for _, version in own), default=0)
     is_promotion = rules_of(commit).of_branch
-    itself, refs = (commit.branch, commit.version), context.initialised()
+    itself, refs = (commit.branch, commit.version), repo.initialised()
     repeated = None if commit.replays is None else (commit.replays.branch, commit.replays.version)
     found: dict[int, int] = {}
-    for one in [_Object(*of) for of in requeued_objects(context.ledger(head).map)]:
-        made_by = at(refs, one.branch, one.version)
+    for one in [_Object(*of) for of in requeued_objects(repo.ledger(head).map)]:
+        made_by = version_of(refs, one.branch, one.version)
         of = (made_by.branch, made_by.version)
         if of not in (itself, repeated) and (not is_promotion or one.version < first):
             continue  # a version that is repeated has no lower number than the one that repeats it
-        held = _held(context, commit, one)
+        held = _held(repo, commit, one)
         ids = held.column("id").to_pylist()
         if is_promotion and of in own:
             places = [(*of, number) for number in ids]
@@ -85,8 +125,8 @@ def came_back(
     return found
 
 
-def _held(context: Context, commit: Commit, one: _Object) -> pa.Table:
-    held = requeued_rows(context, one.path, one.checksum)
+def _held(repo: Opened, commit: Commit, one: _Object) -> pa.Table:
+    held = requeued_rows(repo, one.path, one.checksum)
     if held is None:
         raise InvalidInput(
             f"requeue version {commit.version}: version {one.by} requeued rows of it and is no longer kept, so nothing "
@@ -96,13 +136,13 @@ def _held(context: Context, commit: Commit, one: _Object) -> pa.Table:
     return held
 
 
-def requeued_rows(context: Context, path: str, checksum: str) -> pa.Table | None:
+def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
     """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
     try:
-        return fetch(context.store, path.removeprefix("/"), checksum)
+        return fetch(repo.store, path.removeprefix("/"), checksum)
     except CorruptState:
-        refs, number = context.refresh(), number_of_file(path)
-        if number is not None and not is_kept(refs, At(_branch_of(path), number)):
+        refs, number = repo.refresh(), number_of_file(path)
+        if number is not None and not is_kept(refs, VersionOf(_branch_of(path), number)):
             return None
         raise
 

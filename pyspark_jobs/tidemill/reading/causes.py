@@ -1,13 +1,9 @@
-"""The input of one version: its files, and the rows of one key in them, read again as the batch read them.
-
-A file that is gone, or that this code cannot read, is named and leaves the others as they are. INVARIANT: the splits
-are those of the version's plan, so the rows are those that the batch saw, if the files are unchanged.
-"""
+"""The causes of a change of a key: its rows in the input, read again as the batch read them, and its deadlines."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,12 +15,13 @@ from ..batch.batch import Batch
 from ..batch.input import only, read_split
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import Input
+from ..operators.recorded import clock_of
 from ..operators.window import Window
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed, Port
-from ..protocol.records import Plan, Split
-from ..repo.listing import is_as_read, listed_files
-from ..repo.opened import Context
+from ..protocol.records import Commit, Plan, Split
+from ..repo.input_files import is_as_read, listed_files
+from ..repo.opened import Opened
 from ..schema import int64_scalar
 from ..sources.contract import SourceFile
 from ..state.table import has_key_of
@@ -44,24 +41,24 @@ def files_of(plan: Plan | None) -> list[str]:
     return list(dict.fromkeys(_name(split) for split in (() if plan is None else plan.splits)))
 
 
-def key_input(context: Context, plan: Plan | None, operator: str, key: pa.RecordBatch) -> KeyInput:
+def key_input(repo: Opened, plan: Plan | None, operator: str, key: pa.RecordBatch) -> KeyInput:
     """Read the rows of a key again. `key` is one row of the operator's key columns."""
     found = KeyInput(files_of(plan))
-    placed = context.job.operators.get(operator)
+    placed = repo.job.operators.get(operator)
     if plan is None or not plan.splits:
         return found
-    if context.recorded is not None:
+    if repo.recorded is not None:
         found.unread.append("input rows are read by the pipeline's code, and the repository was opened without it")
         return found
     if placed is None:
         found.unread.append(f"this code has no operator `{operator}`")
         return found
-    upstream = context.job.upstream(operator)
+    upstream = repo.job.upstream(operator)
     if upstream:
         of = ", ".join(f"`{name}`" for name in upstream)
         found.unread.append(f"the rows of `{operator}` are outputs of {of}, which are not kept by key")
-    if not upstream or context.job.sources_of(operator):
-        batch, present = _batch(context, plan), _Present(context, plan)
+    if not upstream or repo.job.sources_of(operator):
+        batch, present = _batch(repo, plan), _Present(repo, plan)
         for split in plan.splits:
             try:
                 found.rows.extend(_read(batch, split, placed, key, present))
@@ -84,15 +81,15 @@ def _read(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch, prese
 class _Present:
     """The files that the sources of a plan have now. They are listed at most once, and only if a file differs."""
 
-    def __init__(self, context: Context, plan: Plan) -> None:
-        self._context, self._plan = context, plan
+    def __init__(self, repo: Opened, plan: Plan) -> None:
+        self._opened, self._plan = repo, plan
 
     def touched(self, split: Split) -> Split | None:
         """Return a split with the present ETag, if its file has the same bytes as when the batch read it."""
         now = self._listed.get((split.source, split.path))
         if split.requeued is not None or now is None or now.etag == split.etag:
             return None
-        if not is_as_read(self._context, self._context.log.commit(self._plan.number), now):
+        if not is_as_read(self._opened, self._opened.log.commit(self._plan.number), now):
             return None
         return dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms)
 
@@ -110,7 +107,7 @@ class _Present:
 
     @cached_property
     def _listed(self) -> dict[tuple[str, str], SourceFile]:
-        return listed_files(self._context, {split.source for split in self._plan.splits})
+        return listed_files(self._opened, {split.source for split in self._plan.splits})
 
 
 class _OfKey:
@@ -163,14 +160,14 @@ def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> It
         receiver.rows = []
 
 
-def _batch(context: Context, plan: Plan) -> Batch:
+def _batch(repo: Opened, plan: Plan) -> Batch:
     return Batch(
-        job=context.job,
+        job=repo.job,
         plan=plan,
         attempt="",
-        root=context.root,
-        storage_options=context.storage_options,
-        settings=context.settings,
+        root=repo.root,
+        storage_options=repo.storage_options,
+        settings=repo.settings,
         state={},
         watermarks={},
         tasks=1,
@@ -180,3 +177,37 @@ def _batch(context: Context, plan: Plan) -> Batch:
 def _name(split: Split) -> str:
     requeued = split.requeued
     return split.path if requeued is None else f"rows of version {requeued.version}, requeued"
+
+
+@dataclass(frozen=True)
+class Fired:
+    """The deadlines that fired, in ms, and why others may be missing."""
+
+    due: list[int]
+    unknown: list[str] = field(default_factory=list)
+
+
+def fired_as_recorded(commit: Commit, recorded: Mapping[str, Any], ended: Sequence[int], has_input: bool) -> Fired:
+    """Return which of the deadlines that a key has no longer fired. `has_input`: the batch read files.
+
+    Under batch time, a row of the key replaces a deadline before it fires, and only the code tells the key of a row. An
+    operator's watermark is the least of some of the pipeline's, and only the code says of which.
+    """
+    clock = clock_of(recorded)
+    if clock == "batch":
+        due = [one for one in ended if one <= commit.batch_time_ms]
+        if due and has_input:
+            return Fired(
+                [], [f"{_deadlines(len(due))} fired, or were replaced by rows of the key; only code tells which"]
+            )
+        return Fired(due)
+    if clock is None or not commit.watermarks:
+        return Fired([])
+    low, high = min(commit.watermarks.values()), max(commit.watermarks.values())
+    open_ = [one for one in ended if low < one <= high]
+    said = f"{_deadlines(len(open_))} may have fired; only code tells which watermarks count for the operator"
+    return Fired([one for one in ended if one <= low], [said] if open_ else [])
+
+
+def _deadlines(count: int) -> str:
+    return "1 deadline" if count == 1 else f"{count:,} deadlines"

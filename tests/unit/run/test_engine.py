@@ -13,7 +13,8 @@ import pytest
 
 import tidemill as tm
 from tidemill.protocol.records import OperatorMetrics
-from tidemill.run import auto, backlog, choice, drain
+from tidemill.run import backlog, drain
+from tidemill.run import engine as chosen
 from tidemill.run import plan as planning
 from tidemill.settings import Settings
 
@@ -48,10 +49,10 @@ class Started:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, has_spark: bool = True) -> None:
         self.names: list[str] = []
-        real = choice.engine_for
-        monkeypatch.setattr(choice, "has_spark", lambda: has_spark)
+        real = chosen.engine_for
+        monkeypatch.setattr(chosen, "has_spark", lambda: has_spark)
         monkeypatch.setattr(
-            choice, "engine_for", lambda spark, name, *rest: self.names.append(name) or real(None, "local")
+            chosen, "engine_for", lambda spark, name, *rest: self.names.append(name) or real(None, "local")
         )
 
 
@@ -257,10 +258,10 @@ def test_large_state_means_spark() -> None:
     tester.batch([("a",)])
     r = tester.repository
     head: Any = r.head
-    plan: Any = r.context.log.plan(0)
-    assert auto.is_small(r.context.job, Settings(), head, plan)
+    plan: Any = r.opened.log.plan(0)
+    assert chosen.is_small(r.opened.job, Settings(), head, plan)
     large = head.operators | {"op": OperatorMetrics(state_bytes=5 * 1024**3), "gone": OperatorMetrics(state_bytes=1)}
-    assert not auto.is_small(r.context.job, Settings(), dataclasses.replace(head, operators=large), plan)
+    assert not chosen.is_small(r.opened.job, Settings(), dataclasses.replace(head, operators=large), plan)
 
 
 def test_the_commit_and_the_progress_say_which_engine_ran_and_no_jvm_started(tmp_path: Path) -> None:

@@ -15,6 +15,12 @@ from tests.golden.damaging import RESTORE, first_segment, refused, rewritten
 from tests.unit.protocol.valid_records import sealed
 
 
+@pytest.fixture(autouse=True)
+def adopted(golden: Golden) -> None:
+    """Let the copy be written: the tests here are about damage, not about its place."""
+    golden.adopt()
+
+
 def segment(golden: Golden, operator: str = "visits") -> dict[str, Any]:
     """Return the oldest segment of the state of an operator at the head."""
     (segments,) = golden.record(4)["state"][operator].values()

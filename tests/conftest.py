@@ -20,7 +20,9 @@ from tests.servers.s3 import S3Server
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
 
-pytest.register_assert_rewrite("tests.model.at_once")
+pytest.register_assert_rewrite(
+    "tests.model.at_once", "tests.airflow.facts", "tests.golden.damaging", "tests.unit.upkeep.merged"
+)
 _workers: list[dict[str, int]] = []
 # A busy machine may take any time for an example.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +83,7 @@ def test_a_run_with_nothing_to_do_reads_and_writes_no_dataset(airflow_home: obje
 
 
 @pytest.mark.servers("run Airflow with a listener")
-def test_a_real_run_emits_its_lineage(
-    tmp_path: Path, airflow_home: Path, airflow_settings: Callable[[Path], dict[str, str]]
-) -> None:
+def test_a_real_run_emits_its_lineage(tmp_path: Path, airflow_home: Path) -> None:
     inbox, out, log = (tmp_path / name for name in ("inbox", "out", "events.jsonl"))
     inbox.mkdir()
     (inbox / "1.csv").write_text("word\na\nb\na\n")
@@ -94,7 +91,7 @@ def test_a_real_run_emits_its_lineage(
     pipeline.write_text(PIPELINE.format(inbox=str(inbox), out=str(out)))
     (airflow_home / "dags/words_dag.py").write_text(DAG.format(pipeline=f"{pipeline}:p", root=str(tmp_path / "root")))
     transport = {"type": "file", "log_file_path": str(log), "append": True}
-    env = {**os.environ, **airflow_settings(airflow_home), "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}
+    env = {**os.environ, "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}
     subprocess.run(
         [sys.executable, "-m", "tidemill", "init", f"--root={tmp_path / 'root'}", f"{pipeline}:p"], check=True
     )

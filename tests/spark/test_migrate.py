@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.verbs.test_migrate import Place, by_group, sums, to_group
 
 import tidemill as tm
+from tests.unit.actions.migrated import Place, sums
+from tests.unit.actions.test_migrate import by_group, to_group
 from tidemill.actions import migrate as verb
 
 pytestmark = pytest.mark.servers("start Spark")

@@ -21,14 +21,14 @@ from airflow.sdk.definitions._internal.contextmanager import DagContext
 from ..errors import InvalidInput
 from ..names import ENGINES
 from .cadence import retries_for
-from .checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
+from .checks import check_engine, check_mapping, check_pipeline, check_root_argument, default_name, is_template
 from .correcting import correct_fields, correct_tasks
 from .corrections import TidemillVerifyOperator
 from .form import Form
 from .freshness import TidemillFreshnessOperator
 from .operators import TidemillMaintainOperator
 from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch, as_arguments
-from .page import page
+from .page import dag_page
 from .replaying import replay_fields, replay_tasks
 from .running import remote_tasks, run_task
 from .sweeps import TidemillSweepOperator
@@ -141,7 +141,7 @@ def make_dags(
         fileloc=fileloc,
         arguments={
             "pipeline": check_pipeline(pipeline),
-            "root": root if is_template(root) else check_root(root),
+            "root": root if is_template(root) else check_root_argument(root),
             "branch": branch,
             **as_arguments(launch or Launch()),
         },
@@ -263,7 +263,7 @@ class _Pipeline:
             params=params,
             **{
                 "description": f"Tidemill pipeline {self.name}: {what}",
-                "doc_md": page(self.name, self.arguments, dag_id, what, others=self.others),
+                "doc_md": dag_page(self.name, self.arguments, dag_id, what, others=self.others),
                 **rules,
                 **given,
             },

@@ -15,8 +15,9 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..counts import count_of
+from ..errors import Exit
 from .ages import ages_of, exceeded
-from .command import Exit, Outcome
+from .command import Outcome
 from .options import Freshness
 from .process import Child
 from .verb import VerbOperator

@@ -14,7 +14,7 @@ from airflow.plugins_manager import AirflowPlugin
 PREFIX = "/tidemill"
 BUNDLE = f"{PREFIX.removeprefix('/')}/page.js"
 """Relative to the address of Airflow's pages, which may be behind a prefix."""
-PAGE, TAB, SUMMARY = "Tidemill", "Tidemill pipeline", "Tidemill summary"
+PAGE_NAME, TAB_NAME, SUMMARY_NAME = "Tidemill", "Tidemill pipeline", "Tidemill summary"
 """The names under which Airflow finds the components in the bundle."""
 
 Scope = MutableMapping[str, Any]
@@ -41,7 +41,7 @@ class TidemillPlugin(AirflowPlugin):
     name = "tidemill"
     fastapi_apps = [{"app": LateApp(), "url_prefix": PREFIX, "name": "Tidemill"}]  # noqa: RUF012
     react_apps = [  # noqa: RUF012
-        {"name": PAGE, "bundle_url": BUNDLE, "destination": "nav", "url_route": "tidemill", "category": "browse"},
-        {"name": TAB, "bundle_url": BUNDLE, "destination": "dag", "url_route": "tidemill-pipeline"},
-        {"name": SUMMARY, "bundle_url": BUNDLE, "destination": "dashboard", "url_route": "tidemill-summary"},
+        {"name": PAGE_NAME, "bundle_url": BUNDLE, "destination": "nav", "url_route": "tidemill", "category": "browse"},
+        {"name": TAB_NAME, "bundle_url": BUNDLE, "destination": "dag", "url_route": "tidemill-pipeline"},
+        {"name": SUMMARY_NAME, "bundle_url": BUNDLE, "destination": "dashboard", "url_route": "tidemill-summary"},
     ]

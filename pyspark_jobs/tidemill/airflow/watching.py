@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..secret_names import is_secret
 from .checks import is_template, seconds_of
 from .command import Event
-from .heads import options_of
+from .heads import section_options
 from .new_files import DEFAULT_POLL_S, NewFilesTrigger
 from .operators import AnnouncingOperator, TidemillRunOperator
 from .options import Watch
@@ -65,7 +65,7 @@ def watched_schedule(
     - `zone`: the time zone of a cron expression. Default: Airflow's.
     """
     options, sources = (
-        _shown(options_of(section, arguments.get("storage_options"), arguments.get("env")))
+        _shown(section_options(section, arguments.get("storage_options"), arguments.get("env")))
         for section in ("root", "source")
     )
     trigger = NewFilesTrigger(

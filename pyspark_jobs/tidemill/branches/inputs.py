@@ -19,8 +19,8 @@ from ..sources import asked
 from ..sources.contract import SourceFile
 from ..spelling import unknown
 
-Files = Literal["recorded", "current"]
-LISTED = 3
+ReplayFiles = Literal["recorded", "current"]
+_LISTED = 3
 """How many files an error names."""
 
 
@@ -36,7 +36,7 @@ class RecordedFile:
 class Inputs:
     """The files that the sources of `repo` have. `files`: "recorded" refuses others than a plan has read."""
 
-    def __init__(self, repo: Opened, files: Files) -> None:
+    def __init__(self, repo: Opened, files: ReplayFiles) -> None:
         self.repo, self.files = repo, files
         self._there: dict[tuple[str, str], SourceFile] | None = None
         self._same: dict[tuple[str, str, str, str], bool] = {}
@@ -50,7 +50,7 @@ class Inputs:
 
         `read` is a version of `source` whose ledger knows the files as the plan read them.
         """
-        refuse({plan.number: self.wrong(plan, source, read)}, self.repo.initialised().named(plan.branch))
+        refuse_wrong_inputs({plan.number: self.wrong(plan, source, read)}, self.repo.initialised().named(plan.branch))
 
     def wrong(self, plan: Plan, source: Opened, read: Commit | None) -> list[str]:
         """Return the files of a plan that changed or are gone, in words. `InvalidInput` for a source that is lost."""
@@ -127,7 +127,7 @@ def _named(split: Split, what: str) -> str:
     return f"`{split.path}` of source `{split.source}` {what}"
 
 
-def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
+def refuse_wrong_inputs(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
     """Raise `InvalidInput` if files of versions of a branch are wrong. The error names the first few.
 
     `branch` is how users know the branch, for the message.
@@ -137,9 +137,9 @@ def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
         return
     first, *others = named.items()
     shown = [*first[1], *(f"version {version}: {one}" for version, found in others for one in found)]
-    more = f", and {count_of(len(shown) - LISTED, 'other')}" if len(shown) > LISTED else ""
+    more = f", and {count_of(len(shown) - _LISTED, 'other')}" if len(shown) > _LISTED else ""
     raise InvalidInput(
-        f"replay version {first[0]} of {branch}: {', '.join(shown[:LISTED])}{more}",
+        f"replay version {first[0]} of {branch}: {', '.join(shown[:_LISTED])}{more}",
         hint='restore these files, or take what is there now: files="current" or --files current',
     )
 

@@ -13,7 +13,7 @@ from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Counts, Plan, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..repo.steps import Steps
-from .inputs import Inputs, refuse
+from .inputs import Inputs, refuse_wrong_inputs
 
 
 def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
@@ -78,7 +78,7 @@ class Outlook:
                 of_branch[step.version] = self.inputs.wrong(plan, steps.repo, steps.knowing(step, commit))
             found[step] = commit.counts
         for branch, versions in wrong.items():
-            refuse(versions, refs.named(branch))
+            refuse_wrong_inputs(versions, refs.named(branch))
         files = size = 0
         for step in reversed(left):
             self._after[step] = Counts(input_files=files, input_bytes=size)

@@ -27,13 +27,13 @@ from ..run.drain import Drain, Limits, OnProgress
 from ..run.engine import Choice
 from ..run.execute import Way
 from ..sources.contract import SourceFile
-from ..sources.ledger import READ, look_up
+from ..sources.ledger import READ, look_up_files
 from .inputs import RecordedFile, missing_from
 from .outlook import Outlook, plan_of
 from .partial import Partial
 
 
-class Replay(Drain):
+class ReplayDrain(Drain):
     """One call of `replay`: `repo` is the branch, and `steps` are of the branch whose plans are carried out."""
 
     def __init__(
@@ -229,7 +229,7 @@ class Replay(Drain):
 
     def _has_read(self, head: Commit | None, splits: Sequence[Split]) -> list[bool]:
         files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in splits]
-        known = look_up(self.repo.ledger(head).map, files)
+        known = look_up_files(self.repo.ledger(head).map, files)
         return [
             at is not None and at.how == READ and at.etag == one.etag for one, at in zip(splits, known, strict=True)
         ]

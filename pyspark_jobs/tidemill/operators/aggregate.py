@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import check_names, to_ddl
+from ..schema import check_column_names, to_ddl
 from ..state.columns import MapColumns
 from .aggregate_initial import AggregateInitial
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
@@ -71,7 +71,7 @@ class AggregateOperator(Declared):
         else:
             over = _end_column(given)
             bound = BoundAggregate(self.name, given, self.functions, over, self._ends(given, over))
-        check_names(bound.output_schema.names, f"the output of operator `{self.name}`")
+        check_column_names(bound.output_schema.names, f"the output of operator `{self.name}`")
         return bound
 
     def _ends(self, given: Input, over: str | None) -> Ends:

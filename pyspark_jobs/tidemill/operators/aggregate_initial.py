@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidInput
-from ..schema import listed
+from ..schema import in_backticks
 from .functions import Aggregate
 from .initial import Initial
 
@@ -50,7 +50,7 @@ class AggregateInitial(Initial):
         if missing:
             raise InvalidInput(
                 f"the initial state of operator `{operator}` has finished values, which do not say enough: it lacks "
-                f"{listed(missing)}",
+                f"{in_backticks(missing)}",
                 hint=f"give the partial values, as r.state({operator!r}, partial=True) shows them",
             )
         assert self.output is not None

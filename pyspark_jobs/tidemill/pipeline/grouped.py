@@ -11,12 +11,12 @@ from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
 from ..operators.deduplicate import DeduplicateOperator
 from ..operators.functions import Aggregate
-from ..operators.groups_with_state import Group, GroupsWithStateOperator
+from ..operators.groups_with_state import GroupStateOperator, GroupsWithStateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..operators.pandas_with_state import PandasWithStateOperator
 from ..operators.transform_with_state import TransformWithStateOperator
 from .graph import Grouped
-from .pyspark_names import OF_GROUPS, missing
+from .pyspark_names import OF_GROUPS, missing_name
 
 S = TypeVar("S")
 """The stream of an operator's output: `pipeline.stream.Stream`."""
@@ -83,7 +83,7 @@ class GroupedStream(Generic[S]):
         keys, even without rows. Spark: `mapGroupsWithState`.
         """
         chosen = "map-groups-with-state" if name is None else name
-        group = Group(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
+        group = GroupStateOperator(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
         return self.add(GroupsWithStateOperator(group, "one", outputSchema, stateSchema, initialState))
 
     def flatMapGroupsWithState(
@@ -103,7 +103,7 @@ class GroupedStream(Generic[S]):
         `outputMode` is "append" or "update". Spark: `flatMapGroupsWithState` in Scala.
         """
         chosen = "flat-map-groups-with-state" if name is None else name
-        group = Group(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
+        group = GroupStateOperator(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
         return self.add(GroupsWithStateOperator(group, "many", outputSchema, stateSchema, initialState))
 
     def applyInPandasWithState(
@@ -123,7 +123,7 @@ class GroupedStream(Generic[S]):
         called once per batch for each key that has rows or has timed out. Spark: `applyInPandasWithState`.
         """
         chosen = "apply-in-pandas-with-state" if name is None else name
-        group = Group(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
+        group = GroupStateOperator(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
         return self.add(PandasWithStateOperator(group, outputStructType, stateStructType))
 
     def transformWithState(
@@ -270,7 +270,7 @@ class GroupedStream(Generic[S]):
     if not TYPE_CHECKING:  # otherwise mypy would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("a grouped stream", name, OF_GROUPS)
+            raise missing_name("a grouped stream", name, OF_GROUPS)
 
     def add(self, operator: Operator, *others: GroupedStream[S]) -> S:
         """Add an operator that implements `tidemill.operators.contract`. A name in use is `InvalidInput`.

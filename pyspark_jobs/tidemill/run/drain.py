@@ -25,7 +25,15 @@ from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan, Split
 from ..publishing.lost_versions import check_history
-from ..publishing.owners import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
+from ..publishing.owners import (
+    NOT_SHARED,
+    Accepted,
+    Shared,
+    check_outputs,
+    check_owners,
+    delete_files_of_others,
+    missing_sinks,
+)
 from ..publishing.publish import look_for_records, publish_new, repair
 from ..publishing.withdraw import first_suspect, may_have_strays, withdraw_strays
 from ..repo.bounds import check_clock, check_planned
@@ -246,7 +254,7 @@ class Drain:
         return swept
 
     def _sweep_if_due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
-        at_ms = planning.sweep_time(self.repo, head, seen, self.limits.batch_time)
+        at_ms = planning.planned_sweep_time(self.repo, head, seen, self.limits.batch_time)
         if not planning.is_due(head, at_ms, self.repo.job):
             return None
         return self._create_plan(head, planning.sweep_plan(self.repo, head, at_ms))
@@ -264,7 +272,7 @@ class Drain:
     def _replace_sinks(self, head: Commit | None) -> None:
         """Delete the files of other repositories, if the caller asked for that, once our own files are published."""
         if self.limits.accepted.replace_sink and head is not None:
-            replace(self.repo, self._check_sinks(head))
+            delete_files_of_others(self.repo, self._check_sinks(head))
 
     def _create_plan(self, head: Commit | None, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""

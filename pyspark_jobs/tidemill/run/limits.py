@@ -17,7 +17,7 @@ from ..quarantine.rows import ABANDON_PLAN, FILE, LATE, REJECT_SCHEMA
 from ..repo.opened import Opened
 from ..settings import share_or_number
 
-EXAMPLES = 3
+_EXAMPLES = 3
 """How many rows an error shows."""
 
 
@@ -75,7 +75,7 @@ def _examples(repo: Opened, commit: Commit, is_late: bool, kind: str | None = No
         for row in _quarantined(repo, commit)
         if (row["kind"] == LATE) == is_late and kind in (None, row["kind"])
     )
-    return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
+    return [example for _, example in zip(range(_EXAMPLES), found, strict=False)]
 
 
 def _shown(row: LateRow) -> str:

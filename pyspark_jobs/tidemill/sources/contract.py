@@ -1,4 +1,4 @@
-"""The protocols `Source` and `Step`, and what passes through them: files, blocks of rows.
+"""The protocols `Source` and `StatelessStep`, and what passes through them: files, blocks of rows.
 
 Values only. INVARIANT: blocks depend only on the file's bytes, on `block_rows` and on the columns that are read, not on
 where or how often the file is read.
@@ -205,7 +205,7 @@ class Source(Protocol):
         """
 
 
-class Step(Protocol):
+class StatelessStep(Protocol):
     """A stateless step over rows. It is sent to the workers by pickle."""
 
     @property

@@ -14,7 +14,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import digest
-from ..schema import compare, normalise, widened
+from ..schema import field_changes, normalise, widened
 from .columns import SYSTEM_COLUMNS
 
 _KEY_COLUMNS, _SUB_KEY_COLUMNS = b"tidemill.key_columns", b"tidemill.sub_key_columns"
@@ -87,8 +87,8 @@ def _is_wider(schema: _native.MapSchema, other: _native.MapSchema) -> bool:
     """Whether rows in the columns of `other` can be read through `schema`."""
     keys, rows = sum(schema.widths), list(schema.columns)[: -len(SYSTEM_COLUMNS)]
     others = list(other.columns)[: -len(SYSTEM_COLUMNS)]
-    changes = compare(pa.schema(others[:keys]), pa.schema(rows[:keys]), grows=False)
-    changes += compare(pa.schema(others[keys:]), pa.schema(rows[keys:]), grows=True)
+    changes = field_changes(pa.schema(others[:keys]), pa.schema(rows[:keys]), grows=False)
+    changes += field_changes(pa.schema(others[keys:]), pa.schema(rows[keys:]), grows=True)
     return all(change.is_accepted for change in changes)
 
 

@@ -31,7 +31,7 @@ from ..spelling import unknown
 from ..store.full import is_full
 from ..store.probe import probe
 from ..units import duration_ms, size_bytes
-from .collect import Collected, OnDeleted, collect, delete_garbage, look
+from .collect import Collected, OnDeleted, collect_garbage, delete_garbage, look_for_garbage
 from .compact_choice import TARGET_BYTES
 from .compacting import Compacted, Compaction, CompactReport
 from .merging import Merged, merge, plan_merges
@@ -130,7 +130,7 @@ def _maintained(repo: Opened, asked: Maintenance) -> MaintainReport:
     if asked.compact_sinks:
         compaction = Compaction(repo, target_bytes, asked.reason)
         joined = compaction.run(deadline, _for(asked, "joining published files"))
-    collected = collect(repo, deadline, _for(asked, "deleting objects"))
+    collected = collect_garbage(repo, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(repo, repo.head())
     found = _report(repo, before, after, collected)
     left = len(report.left) + len(report.overtaken)
@@ -156,7 +156,7 @@ def planned(repo: Opened, asked: Maintenance) -> MaintainReport:
     refs = repo.refresh()
     before, after = floor(refs, repo.branch), wanted(repo, retention)
     as_if = dataclasses.replace(refs, floors=refs.floors | {repo.branch: after})
-    found, _ = look(repo, as_if)
+    found, _ = look_for_garbage(repo, as_if)
     report = _report(repo, before, after, Collected(found, 0))
     joined = Compaction(repo, target_bytes).planned() if asked.compact_sinks else []
     merges = len(plan_merges(repo))

@@ -14,8 +14,8 @@ import pytest
 
 import tidemill as tm
 from tidemill.actions import migrate as verb
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.errors import Exit
 
 Build = Callable[[tm.Stream], Any]
 USERS = 200

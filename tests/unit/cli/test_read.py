@@ -15,9 +15,8 @@ import pytest
 import tidemill as tm
 from tidemill import names
 from tidemill.cli import render
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
-from tidemill.errors import StoreUnavailable
+from tidemill.errors import Exit, StoreUnavailable
 from tidemill.pipeline.load import load
 
 PIPELINE = """

@@ -16,7 +16,7 @@ from ..repo.steps import Steps
 from .inputs import Inputs, refuse_wrong_inputs
 
 
-def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
+def recorded_plan(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
     """Return the plan that a step carried out. `InvalidInput` if it is missing."""
     plan = steps.plan_of(step, commit)
     if plan is None:
@@ -73,7 +73,7 @@ class Outlook:
                         hint=f"replay from version {step.version + 1} on",
                     )
             if rules_of(commit).carries_out:
-                plan = plan_of(steps, step, commit)
+                plan = recorded_plan(steps, step, commit)
                 of_branch = wrong.setdefault(plan.branch, {})
                 of_branch[step.version] = self.inputs.wrong(plan, steps.repo, steps.knowing(step, commit))
             found[step] = commit.counts

@@ -54,7 +54,7 @@ from .backlog import Backlog, listing_if_possible
 from .engine import Choice
 from .execute import Way, execute
 from .limits import check_rows, watermark_notes
-from .prefetch import Ahead, begin_reading, create_plan, upcoming
+from .prefetch import Prefetched, begin_reading, create_plan, upcoming
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -113,7 +113,7 @@ class Drain:
         self._choice, self._on_progress = choice, on_progress
         self._started = time.monotonic()
         self._has_swept = False
-        self._backlog, self._ahead = Backlog(repo), Ahead(repo)
+        self._backlog, self._prefetched = Backlog(repo), Prefetched(repo)
         self._shared: Shared | None = None
         self._being_read: Mapping[tuple[str, str], BeingRead] = {}
         self.done = Drained()
@@ -162,7 +162,7 @@ class Drain:
             reads = [partial(look_for_records, repo, head)]
         reads += [repo.log.look, partial(listing_if_possible, repo)]
         looked, listed = side_by_side(store, reads)[1:]
-        self._ahead.looked = looked
+        self._prefetched.looked = looked
         self._backlog.keep(None if looked.is_news or looked.planned is not None else listed)
         return repo.ours(looked.head)
 
@@ -185,7 +185,7 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        head = self._ahead.head()
+        head = self._prefetched.head()
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.repo, head))
@@ -215,7 +215,7 @@ class Drain:
 
     def _planned(self, head: Commit | None) -> Plan | None:
         origin = self.repo.origin(head)
-        return self.repo.log.plan(origin.number, origin.parent, self._ahead.take_looked())
+        return self.repo.log.plan(origin.number, origin.parent, self._prefetched.take_looked())
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
@@ -281,14 +281,14 @@ class Drain:
         engine = self._choice.engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.repo.store)
         check_clock(self.repo.store)
-        self._ahead.created = create_plan(self.repo, plan, engine)
-        return self._ahead.created.plan
+        self._prefetched.created = create_plan(self.repo, plan, engine)
+        return self._prefetched.created.plan
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.repo.settings.batch_time_tolerance)
         probe(self.repo.store)  # once a process, and needed here for a plan that another run created
-        created = self._ahead.take_created(plan)
+        created = self._prefetched.take_created(plan)
         if created is None:
             self.repo.refresh()
         check_root(self.repo)  # again: the branch may have been dropped since this run started
@@ -326,7 +326,7 @@ class Drain:
         publish_it = partial(publish_new, self.repo, commit)
         if self.repo.store.requests_at_once == 1:
             return publish_it()
-        self._ahead.looked, count = run_both(self._look_if_possible, publish_it)
+        self._prefetched.looked, count = run_both(self._look_if_possible, publish_it)
         return count
 
     def _look_if_possible(self) -> Looked | None:

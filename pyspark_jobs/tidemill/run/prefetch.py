@@ -68,7 +68,7 @@ def _early_reads(repo: Opened, plan: Plan, engine: Engine) -> dict[tuple[str, st
     return {(one.source, one.path): partial(read_early, sources[one.source], one, options) for one in plan.splits}
 
 
-class Ahead:
+class Prefetched:
     """The answers that wait to be taken: a look at the log, and what was read while a plan was created."""
 
     def __init__(self, repo: Opened) -> None:

@@ -54,7 +54,7 @@ class SourceFile:
     position: str = ""
 
     @classmethod
-    def planned(cls, split: Split) -> SourceFile:
+    def of_split(cls, split: Split) -> SourceFile:
         """Return what a split was planned from."""
         return cls(split.source, split.path, split.etag, split.size, split.modified_ms)
 

@@ -203,7 +203,7 @@ def record(
             continue  # commits remember its position
         first.setdefault((split.source, split.path), (number, split))
     files = {
-        SourceFile.planned(split): Known(
+        SourceFile.of_split(split): Known(
             split.etag,
             split.size,
             split.modified_ms,
@@ -235,7 +235,7 @@ def record_skipped(
 def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: int, time_ms: int) -> None:
     """Record requeued rows that wait from `version` on. The batch that reads them records them as read."""
     known = {
-        SourceFile.planned(split): Known(split.etag, split.size, split.modified_ms, version, "", REQUEUED)
+        SourceFile.of_split(split): Known(split.etag, split.size, split.modified_ms, version, "", REQUEUED)
         for split in splits
     }
     put(ledger, known, time_ms)

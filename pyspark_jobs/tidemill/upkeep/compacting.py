@@ -101,7 +101,7 @@ class Compaction:
         self.apart: dict[str, set[int]] = {}
         self.overtaken = 0
 
-    def planned(self) -> list[Compacted]:
+    def to_join(self) -> list[Compacted]:
         """Return what would be joined. Writes nothing, and reads no file."""
         return [
             Compacted(place.name, one.first, one.last, one.files, one.into, one.bytes, one.bytes)

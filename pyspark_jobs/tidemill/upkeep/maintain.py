@@ -158,7 +158,7 @@ def planned(repo: Opened, asked: Maintenance) -> MaintainReport:
     as_if = dataclasses.replace(refs, floors=refs.floors | {repo.branch: after})
     found, _ = look_for_garbage(repo, as_if)
     report = _report(repo, before, after, Collected(found, 0))
-    joined = Compaction(repo, target_bytes).planned() if asked.compact_sinks else []
+    joined = Compaction(repo, target_bytes).to_join() if asked.compact_sinks else []
     merges = len(plan_merges(repo))
     return dataclasses.replace(report, to_merge=merges, compacted=joined, to_compact=len(joined), dry_run=True)
 

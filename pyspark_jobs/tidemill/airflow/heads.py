@@ -123,7 +123,7 @@ def tries_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]
 def root_options(
     storage_options: Mapping[str, Mapping[str, Any]] | None, env: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the storage options of the root, as `options_of` does."""
+    """Return the storage options of the root, as `section_options` does."""
     return section_options("root", storage_options, env)
 
 

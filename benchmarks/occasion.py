@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from events import machine, show
+
 from tidemill.airflow.calls.command import Command
 from tidemill.airflow.calls.process import Child
 

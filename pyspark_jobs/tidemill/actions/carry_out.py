@@ -23,7 +23,7 @@ from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
 from ..store.probe import probe
 from ..values import dataclass
-from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs
+from .contract import Action, ActionPlan, CommitAction, EntryAction, SeenBranch, SeenRefs
 
 Expect = ActionPlan | Commit | str
 """A plan, what it requires as text, or the commit of the head, which says only that no other commit came since."""
@@ -51,7 +51,7 @@ def _look(repo: Opened, action: Action) -> ActionPlan:
     head = repo.head()
     with fenced_if_overtaken(repo, head, action.verb):
         origin = repo.origin(head)
-        return action.look(repo, Seen(origin, repo.log.plan(origin.number, origin.parent)))
+        return action.look(repo, SeenBranch(origin, repo.log.plan(origin.number, origin.parent)))
 
 
 def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked: ActionPlan | None = None) -> Done:
@@ -74,7 +74,7 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
 
 def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
     """Make the commit of an action."""
-    assert isinstance(plan.seen, Seen)
+    assert isinstance(plan.seen, SeenBranch)
     earlier = action.earlier(plan)
     if earlier is not None:
         return Done(earlier, action.finish(repo, plan, earlier))
@@ -135,7 +135,7 @@ def made_before(repo: Opened, action: Action) -> list[Commit]:
 
 def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
     """Raise `Fenced` unless the repository is as it was when the plan was made that the caller agreed to."""
-    commits = isinstance(plan.seen, Seen)
+    commits = isinstance(plan.seen, SeenBranch)
     if not isinstance(expect, ActionPlan | Commit | str) or not expect or (isinstance(expect, Commit) and not commits):
         expected = (
             "a plan, what it requires as text, or the commit of the head" if commits else "a plan or its requires"
@@ -143,7 +143,7 @@ def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
         raise InvalidInput(f"{action.verb}: expect={expect!r}, expected {expected}")
     found = plan.requires
     if isinstance(expect, Commit):
-        assert isinstance(plan.seen, Seen)
+        assert isinstance(plan.seen, SeenBranch)
         is_same, wanted = plan.seen.origin.parent == expect.as_parent, f"version {expect.version}"
     else:
         wanted = expect.requires if isinstance(expect, ActionPlan) else expect

@@ -12,9 +12,10 @@ import click
 
 from ..actions.contract import Action, Option, options_of
 from ..actions.registry import ACTIONS
+from ..errors import Exit
 from ..values import dataclass
 from .correct import (
-    Consent,
+    Agreement,
     consent_options,
     expect_option,
     if_needed_option,
@@ -22,7 +23,6 @@ from .correct import (
     reported_before,
     unchanged,
 )
-from .exits import Exit
 from .options import VERSION, Target, pairs, point_in_time, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
 from .read import keys_of
@@ -55,7 +55,7 @@ def command_of(verb: str) -> click.Command:
     action = ACTIONS[verb]
 
     def do(
-        target: Target, expect: str | None, consent: Consent, out: Output, if_needed: bool = False, **given: Any
+        target: Target, expect: str | None, consent: Agreement, out: Output, if_needed: bool = False, **given: Any
     ) -> int:
         if verb in LISTS and given[LISTS[verb].unless] is None:
             return LISTS[verb].show(target, out)
@@ -110,7 +110,7 @@ def _parsed(repository: Repository, given: Mapping[str, Any], name: str, option:
 
 
 def _act(
-    repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output, if_needed: bool
+    repository: Repository, action: Action, expect: str | None, consent: Agreement, out: Output, if_needed: bool
 ) -> int:
     from ..actions.carry_out import carry_out, look, made_before
     from ..protocol.records import Commit

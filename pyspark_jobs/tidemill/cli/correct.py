@@ -14,17 +14,17 @@ from typing import Any, TypeVar
 import click
 
 from ..counts import versions_of
+from ..errors import Exit
 from ..values import dataclass
 from ..visible import visible_lines
-from .exits import Exit
 from .output import Output
 from .run import result_fields
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Consent:
+class Agreement:
     """Whether a correction is carried out."""
 
     dry_run: bool
@@ -53,30 +53,30 @@ class Consent:
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 
 
-def no_consent_options(command: Command) -> Command:
-    """Add `--dry-run` to a command that never asks. The command receives a `Consent`."""
+def no_consent_options(command: _Command) -> _Command:
+    """Add `--dry-run` to a command that never asks. The command receives an `Agreement`."""
 
     @dry_run_option
     @functools.wraps(command)
     def wrapped(dry_run: bool, **rest: Any) -> Any:
-        return command(consent=Consent(dry_run, yes=True), **rest)
+        return command(consent=Agreement(dry_run, yes=True), **rest)
 
     return wrapped  # type: ignore[return-value]
 
 
-def consent_options(command: Command) -> Command:
-    """Add `--dry-run` and `--yes`. The command receives a `Consent`."""
+def consent_options(command: _Command) -> _Command:
+    """Add `--dry-run` and `--yes`. The command receives an `Agreement`."""
 
     @dry_run_option
     @click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
     @functools.wraps(command)
     def wrapped(dry_run: bool, yes: bool, **rest: Any) -> Any:
-        return command(consent=Consent(dry_run, yes), **rest)
+        return command(consent=Agreement(dry_run, yes), **rest)
 
     return wrapped  # type: ignore[return-value]
 
 
-def if_needed_option(command: Command) -> Command:
+def if_needed_option(command: _Command) -> _Command:
     """Add `--if-needed`. The command receives `if_needed`."""
     return click.option(
         "--if-needed",
@@ -85,7 +85,7 @@ def if_needed_option(command: Command) -> Command:
     )(command)
 
 
-def expect_option(command: Command) -> Command:
+def expect_option(command: _Command) -> _Command:
     """Add `--expect`. The command receives `expect`."""
     return click.option(
         "--expect",
@@ -104,7 +104,7 @@ def reported_before(verb: str, versions: Sequence[int], repository: Any, out: Ou
 
 
 def unchanged(
-    verb: str, repository: Any, consent: Consent, out: Output, planned: Mapping[str, Any] | None = None
+    verb: str, repository: Any, consent: Agreement, out: Output, planned: Mapping[str, Any] | None = None
 ) -> int:
     """Report that nothing was done: as planned in a dry run, or because the user declined."""
     status = Exit.DONE if consent.dry_run else Exit.NOTHING

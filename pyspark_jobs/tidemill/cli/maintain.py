@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
+from ..errors import Exit
 from ..names import ENGINES
 from ..units import whole_number
-from .correct import Consent, consent_options
-from .exits import Exit
+from .correct import Agreement, consent_options
 from .options import Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
@@ -52,7 +52,7 @@ def maintain(
     sink_file_size: str,
     engine: str,
     reason: str,
-    consent: Consent,
+    consent: Agreement,
     out: Output,
 ) -> int:
     """Merge state, discard versions that --keep and --keep-versions do not keep, delete objects that no version needs.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of
+from ..errors import Exit
 from ..names import ENGINES
-from .correct import Consent, consent_options, unchanged
-from .exits import Exit
+from .correct import Agreement, consent_options, unchanged
 from .options import Target, pairs, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
@@ -47,7 +47,7 @@ def migrate(
     merge: str | None,
     engine: str,
     reason: str,
-    consent: Consent,
+    consent: Agreement,
     out: Output,
 ) -> int:
     """Rewrite the state of operators that the code of PIPELINE declares otherwise, with a commit that reads no files.

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
-from .correct import Consent, consent_options, unchanged
-from .exits import Exit
+from ..errors import Exit
+from .correct import Agreement, consent_options, unchanged
 from .options import VERSION, Drive, Target, drain_options, drive_options, engine_option, target_options
 from .output import Output, output_options, result_file_option
-from .progress import watched
+from .progress import batch_progress
 from .run import result_fields
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def replay(
     names = [name.strip() for given in operators for name in given.split(",")] or None
     asked = ReplayRequest(from_version, into, to_version, files, follow, names)
     choice = Choice(repository.opened, None, drive.engine, drive.limits.tasks)
-    with watched(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
+    with batch_progress(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
         done = carry_out(repository.opened, asked, choice, drive.limits, on_batch)
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
@@ -126,7 +126,7 @@ def promote(
     reason: str,
     if_needed: bool,
     engine: str,
-    consent: Consent,
+    consent: Agreement,
     out: Output,
 ) -> int:
     """Take over the state of the branch NAME, by a commit of PIPELINE.
@@ -150,7 +150,7 @@ def promote(
 
     def level() -> None:
         choice = Choice(repository.opened, None, engine, limits.tasks)
-        with watched(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
+        with batch_progress(out, f"replaying {target.reference} into {name} on {engine}", "left") as on_batch:
             replay_rest(repository.opened, name, choice, limits, on_batch, outputs, accepted)
 
     def take_over() -> int:

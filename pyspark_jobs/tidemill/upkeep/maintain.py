@@ -32,7 +32,7 @@ from ..store.full import is_full
 from ..store.probe import probe
 from ..units import duration_ms, size_bytes
 from ..values import dataclass
-from .collect import Collected, OnDeleted, collect, delete_garbage, look
+from .collect import Collected, OnDeleted, collect_garbage, delete_garbage, look_for_garbage
 from .compact_choice import TARGET_BYTES
 from .compacting import Compacted, Compaction, CompactReport
 from .merging import Merged, merge, plan_merges
@@ -131,7 +131,7 @@ def _maintained(repo: Opened, asked: Maintenance) -> MaintainReport:
     if asked.compact_sinks:
         compaction = Compaction(repo, target_bytes, asked.reason)
         joined = compaction.run(deadline, _for(asked, "joining published files"))
-    collected = collect(repo, deadline, _for(asked, "deleting objects"))
+    collected = collect_garbage(repo, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(repo, repo.head())
     found = _report(repo, before, after, collected)
     left = len(report.left) + len(report.overtaken)
@@ -157,9 +157,9 @@ def planned(repo: Opened, asked: Maintenance) -> MaintainReport:
     refs = repo.refresh()
     before, after = floor(refs, repo.branch), wanted(repo, retention)
     as_if = dataclasses.replace(refs, floors=refs.floors | {repo.branch: after})
-    found, _ = look(repo, as_if)
+    found, _ = look_for_garbage(repo, as_if)
     report = _report(repo, before, after, Collected(found, 0))
-    joined = Compaction(repo, target_bytes).planned() if asked.compact_sinks else []
+    joined = Compaction(repo, target_bytes).to_join() if asked.compact_sinks else []
     merges = len(plan_merges(repo))
     return dataclasses.replace(report, to_merge=merges, compacted=joined, to_compact=len(joined), dry_run=True)
 

@@ -22,6 +22,7 @@ from ..protocol.retained import refuse_if_gone
 from ..protocol.spans import Span, history, without
 from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
 from ..schema.kernels import pc
+from ..sinks.forms import with_added
 from ..sources import connections
 from ..values import dataclass
 from .diff_state import Point
@@ -68,7 +69,7 @@ def output_diff(
     ours, theirs = _without_equal_files(ours, theirs)
     with kept(a.repo, a.commit), kept(b.repo, b.commit):
         before, after = ([_read(point, name, one) for one in found] for point, found in ((a, ours), (b, theirs)))
-    schema = pa.schema([*schema, *(pa.field(one, pa.int64()) for one in ADDED)])
+    schema = with_added(schema)
     shared, not_compared = _shared([*before, *after], schema)
     if not ids:
         shared = pa.schema([one for one in shared if one.name not in ADDED])

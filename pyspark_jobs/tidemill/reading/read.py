@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import names
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput
-from ..names import ADDED, SEQ
+from ..names import SEQ
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.named import output_files
@@ -31,7 +31,7 @@ from ..repo.identity import warn_if_moved
 from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, commit_at, kept_commit, unless_given_up
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
-from ..sinks.forms import unstaged
+from ..sinks.forms import unstaged, with_added
 from ..sources import connections
 from ..spelling import unknown
 from ..state.point import rows_of_keys
@@ -211,7 +211,7 @@ def _outputs(repo: Opened, version: VersionSpec | None, sink: str | None, limit:
         if _has_rows(filled, limit):
             break
     if not filled:
-        return empty_table(_with_added(schema))
+        return empty_table(with_added(schema))
     try:
         return pa.concat_tables(filled, promote_options="default").slice(0, limit)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -266,10 +266,6 @@ def sink_schema(repo: Opened, sink: str | None) -> tuple[str, pa.Schema]:
     return sink, to_arrow(recorded[sink])
 
 
-def _with_added(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*schema, *(pa.field(name, pa.int64()) for name in ADDED)])
-
-
 def _rows(repo: Opened, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
     tables = [_rows_of(repo.store, commit, name, files, limit) for files in output_files(commit, name)]
@@ -287,7 +283,7 @@ def _rows_of(store: Store, commit: Commit, name: str, files: list[OutputFile], l
 
 def decode_files(store: Store, commit: Commit, name: str, files: Sequence[OutputFile]) -> pa.Table:
     """Return the rows of some files of a sink in a version, with `_batch_id` and `_seq`."""
-    schema = _with_added(to_arrow(commit.sinks[name]["schema"]))
+    schema = with_added(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(store, file.name, file.checksum), file.suffix) for file in files]
     return unstaged(data, schema, files[0].extension, files[0].name)
 

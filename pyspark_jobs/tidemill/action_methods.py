@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .actions.adopt import AdoptPlan
     from .actions.carry_out import Expect
     from .actions.forget import ForgetReport
+    from .actions.migrate import MigratePlan
+    from .actions.migration import Functions
     from .actions.replan import ReplanPlan
     from .actions.requeue import RequeuePlan
     from .actions.reset import ResetPlan
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from .actions.skip import SkipPlan
     from .actions.tag import TagPlan
     from .actions.untag import UntagPlan
+    from .batch.rewriting import Function
     from .protocol.records import Commit
     from .protocol.refs import Refs
     from .repo.versions import Tagged
@@ -284,6 +287,108 @@ class ActionMethods(Reader):
 
         made: Commit | RequeuePlan = act(
             self.opened, Requeue(version=version, source=source, rows=rows, reason=reason), dry_run, expect, if_needed
+        )
+        return made
+
+    @overload
+    def migrate(
+        self,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def migrate(
+        self,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> MigratePlan: ...
+    def migrate(
+        self,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | MigratePlan:
+        """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
+
+        `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
+        state, with the key and state columns that they were written with, and returns them with the key and state
+        columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
+        with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
+        variable instead. `rename` maps old names of operators to new ones.
+
+        Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
+        and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
+        key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
+        returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
+
+        `engine`: "local" or "spark", which uses the session `spark` or starts one. `tasks`: how many run at once. Tasks
+        hold about 262,144 rows at once. The commit records `reason`. An open plan ends. `InvalidInput` if rows do not
+        fit, `Fenced` if another run commits first; then nothing has changed. Older versions keep their columns.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+
+        >>> import tidemill as tm
+        >>> def renamed(table):
+        ...     return table.rename_columns(["user", "euros"])
+        >>> p = tm.Pipeline("spending")
+        >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
+        >>> r = tm.open(p, root="memory://docs-migrate")
+        >>> _ = r.init()
+        >>> r.migrate({"spend": renamed}, reason="new names")
+        Traceback (most recent call last):
+        tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
+        hint: run init again, which records the operators of this code
+        """
+        from .actions.carry_out import act
+        from .actions.migrate import Migrate
+
+        made: Commit | MigratePlan = act(
+            self.opened,
+            Migrate(
+                functions=functions,
+                reason=reason,
+                rename=rename,
+                drop_keys=drop_keys,
+                merge=merge,
+                spark=spark,
+                engine=engine,
+                tasks=tasks,
+            ),
+            dry_run,
+            expect,
+            if_needed,
         )
         return made
 

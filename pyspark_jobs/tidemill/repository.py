@@ -21,8 +21,6 @@ from .repo.init import init
 from .repo.open import open_repository
 
 if TYPE_CHECKING:
-    from .actions.migration import Functions
-    from .batch.rewriting import Function
     from .branches.branch import BranchInfo
     from .branches.check import CheckReport
     from .branches.replay import ReplayReport
@@ -151,54 +149,6 @@ class Repository(ActionMethods):
         from .publishing.republish import publish
 
         return publish(self.opened, since, sink)
-
-    def migrate(
-        self,
-        functions: Functions | None = None,
-        reason: str = "",
-        rename: Mapping[str, str] | None = None,
-        drop_keys: bool = False,
-        merge: Function | None = None,
-        spark: Any = None,
-        engine: str = "local",
-        tasks: int | Literal["auto"] = "auto",
-    ) -> Commit:
-        """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
-
-        `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
-        state, with the key and state columns that they were written with, and returns them with the key and state
-        columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
-        with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
-        variable instead. `rename` maps old names of operators to new ones.
-
-        Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
-        and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
-        key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
-        returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
-
-        `engine`: "local" or "spark". Tasks hold about 262,144 rows at once. The commit records `reason`. An open plan
-        ends. `InvalidInput` if rows do not fit, `Fenced` if another run commits first; then nothing has changed. Older
-        versions keep their columns.
-
-        >>> import tidemill as tm
-        >>> def renamed(table):
-        ...     return table.rename_columns(["user", "euros"])
-        >>> p = tm.Pipeline("spending")
-        >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
-        >>> r = tm.open(p, root="memory://docs-migrate")
-        >>> _ = r.init()
-        >>> r.migrate({"spend": renamed}, reason="new names")
-        Traceback (most recent call last):
-        tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
-        hint: run init again, which records the operators of this code
-        """
-        from .actions.migrate import migrate
-        from .actions.migration import Wanted
-        from .engines import engine_for
-
-        wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
-        conf, wait_ms = self.opened.spark_conf, self.opened.settings.executor_wait
-        return migrate(self.opened, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
 
     def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.

@@ -14,6 +14,8 @@ import tidemill as tm
 from tests.journeys import test_requeue as quarantine
 from tests.journeys.shop import arrive, opened, run
 from tests.journeys.test_agreed import called, stored
+from tests.unit.actions.test_migrate import Place as Bank
+from tests.unit.actions.test_migrate import euros, sums, to_euros
 from tidemill.actions import carry_out
 from tidemill.actions.registry import ACTIONS
 
@@ -60,12 +62,25 @@ def moved(folder: Path) -> tm.Repository:
     return tm.open(r.opened.pipeline, root=str(folder / "root"))
 
 
+def other_columns(folder: Path) -> tm.Repository:
+    """Code that declares other columns than those of the state."""
+    bank = Bank(folder)
+    bank.begun(sums(), users=3)
+    return bank.opened(euros())
+
+
 CASES = {
     "requeue": Case(
         quarantined,
         lambda r, folder, **how: r.requeue(0, rows=str(folder / "rows.json"), reason="why", **how),
         lambda folder, _: (folder / "rows.json").write_text(_row(0, 21) + _row(1, 30)),
         "2 rows of source `shop` that version 0 quarantined (unreadable) will be read again by the whole pipeline",
+    ),
+    "migrate": Case(
+        other_columns,
+        lambda r, folder, **how: r.migrate({"sums": to_euros}, "why", **how),
+        lambda folder, r: r.reset(batch_time=9_000, reason="another one"),
+        "operator `sums`: 3 rows will be rewritten",
     ),
     "forget": Case(
         two,
@@ -165,3 +180,44 @@ def test_a_tag_in_the_shell_asks_nothing_and_has_a_dry_run(tmp_path: Path, capfd
     assert called(capfd, "tag", *code, "good", "--json", f"--expect={shown['requires']}")[0] == 4, "another version"
     status, done, err = called(capfd, "tag", *code, "good", "0", "--json", f"--expect={shown['requires']}")
     assert (status, done["tag"], done["version"], err) == (0, "good", 0, "")
+
+
+def test_another_function_than_that_which_was_agreed_to_is_not_called(tmp_path: Path) -> None:
+    r = other_columns(tmp_path)
+    plan = r.migrate({"sums": to_euros}, "why", dry_run=True)
+    called: list[Any] = []
+
+    def other(table: Any) -> Any:
+        called.append(table)
+        return to_euros(table)
+
+    for given in ({"functions": {"sums": other}}, {"functions": {"sums": to_euros}, "drop_keys": True}):
+        with pytest.raises(tm.Fenced, match="migrate: what would happen now is not what was expected"):
+            r.migrate(reason="why", expect=plan, **given)
+    assert not called and r.head is not None and r.head.kind == "batch"
+
+
+def test_a_migration_starts_no_engine_unless_it_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = Bank(tmp_path)
+    bank.begun(sums(), users=3)
+    r = bank.opened(sums(name="totals"))
+    monkeypatch.setattr("tidemill.run.engine.engine_of", lambda *_: pytest.fail("it started an engine"))
+    plan = r.migrate(rename={"sums": "totals"}, reason="why", dry_run=True)
+    assert r.migrate(rename={"sums": "totals"}, reason="why", expect=plan).kind == "migrate"
+
+
+def test_in_the_shell_a_migration_is_bound_to_its_dry_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    other_columns(tmp_path)
+    (tmp_path / "code.py").write_text(
+        f"from pathlib import Path\nfrom tests.unit.actions.test_migrate import Place, euros, to_euros\n"
+        f"place = Place.__new__(Place)\nplace.inbox, place.root = Path({str(tmp_path)!r}) / 'in', ''\n"
+        f"place.root = {str(tmp_path / 'root')!r}\np = place.opened(euros()).opened.pipeline\n"
+    )
+    code = [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json", "--reason=why"]
+    code += ["--operator=sums", f"--function={tmp_path}/code.py:to_euros"]
+    status, shown, _ = called(capfd, "migrate", *code, "--dry-run")
+    assert (status, shown["dry_run"], shown["changes"][0]) == (0, True, "operator `sums`: 3 rows will be rewritten")
+    assert called(capfd, "migrate", *code, "--expect=main@0:gone")[0] == 4
+    assert called(capfd, "migrate", *code, "--drop-keys", f"--expect={shown['requires']}")[0] == 4
+    status, done, _ = called(capfd, "migrate", *code, f"--expect={shown['requires']}")
+    assert (status, done["versions"], done["requires"]) == (0, [1], shown["requires"])

@@ -85,7 +85,7 @@ def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
         with fenced_if_overtaken(repo, origin.head, action.verb):
             changes = action.prepare(repo, plan, origin, to)
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
-        commit = correct(repo, origin, action.kind, changes | said)
+        commit = correct(repo, origin, action.kind, said | changes)
     except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
         discard_unless_named(repo, to.number, to.attempt, to.stored)
         raise

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from ..repo.opened import Opened
     from ..sources.contract import SourceFile
 
-Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists"]
+Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists", "pairs", "function", "functions"]
 """What an option is: text, a version or a tag, a time, times by name, the path of a file, yes and no, keys of the
-operator that the field `operator` names, or lists of texts by name."""
+operator that the field `operator` names, lists of texts by name, texts by name, the reference of a function, or a
+function for each operator that the field `operators` names."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Option:
     flag: str = ""
     metavar: str = ""
     parsed: Parsed = "text"
+    choices: tuple[str, ...] = ()
+    """The only texts that the shell accepts."""
+    in_shell: bool = True
+    """Whether the command has it."""
     in_python: bool = True
     """Whether the method of `Repository` has it."""
     in_airflow: bool = True

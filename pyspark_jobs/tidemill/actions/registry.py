@@ -5,6 +5,7 @@ from __future__ import annotations
 from .adopt import Adopt
 from .contract import Action
 from .forget import Forget
+from .migrate import Migrate
 from .replan import Replan
 from .requeue import Requeue
 from .reset import Reset
@@ -14,7 +15,7 @@ from .tag import Tag
 from .untag import Untag
 
 ACTIONS: dict[str, type[Action]] = {
-    one.verb: one for one in (Rewind, Skip, Replan, Reset, Requeue, Forget, Adopt, Tag, Untag)
+    one.verb: one for one in (Rewind, Skip, Replan, Reset, Requeue, Migrate, Forget, Adopt, Tag, Untag)
 }
 """By verb."""
 

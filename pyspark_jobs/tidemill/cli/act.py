@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..actions.contract import Action, Option, options_of
 from ..actions.registry import ACTIONS
+from ..counts import count_of
 from .correct import (
     Consent,
     consent_options,
@@ -60,9 +60,9 @@ def command_of(verb: str) -> click.Command:
         if verb in LISTS and given[LISTS[verb].unless] is None:
             return LISTS[verb].show(target, out)
         repository = target.open()
-        parsed = partial(_parsed, repository, given)
-        fields = {name: parsed(name, option) for name, option, _ in options_of(action)}
-        return _act(repository, action(**fields), expect, consent, out, if_needed)
+        values = Values(repository, given)
+        fields = {name: values.value(name, option) for name, option, _ in options_of(action) if option.in_shell}
+        return _act(values.shipping(), action(**fields), expect, consent, out, if_needed)
 
     made: Callable[..., Any] = do
     made.__doc__ = inspect.getdoc(action)
@@ -70,7 +70,7 @@ def command_of(verb: str) -> click.Command:
     consenting = consent_options if action.asks else no_consent_options
     for add in (output_options, result_file_option, consenting, expect_option, *tries):
         made = add(made)
-    for name, option, default in reversed(list(options_of(action))):
+    for name, option, default in reversed([one for one in options_of(action) if one[1].in_shell]):
         is_optional = verb in LISTS and LISTS[verb].unless == name
         made = _parameter(name, option, None if is_optional else default)(made)
     locating = reading_options if verb in LISTS else target_options
@@ -80,33 +80,72 @@ def command_of(verb: str) -> click.Command:
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     is_required = default is dataclasses.MISSING
     kinds = {"version": VERSION, "file": click.Path(dir_okay=False)}
-    kind: click.ParamType[Any] | None = kinds.get(option.parsed)
+    kind: click.ParamType[Any] | None = click.Choice(option.choices) if option.choices else kinds.get(option.parsed)
     if option.is_argument:
         return click.argument(name, metavar=option.metavar or None, type=kind, required=is_required)
-    flag = f"--{option.flag or name.replace('_', '-')}"
     if option.parsed == "flag":
-        return click.option(flag, name, is_flag=True, help=option.help)
+        return click.option(_flag(name, option), name, is_flag=True, help=option.help)
     return click.option(
-        flag, name, type=kind, required=is_required, default=None if is_required else default,
-        multiple=option.is_repeated, metavar=option.metavar or None, help=option.help,
+        _flag(name, option), name, type=kind, required=is_required, default=None if is_required else default,
+        show_default=not is_required and bool(default), multiple=option.is_repeated, metavar=option.metavar or None,
+        help=option.help,
     )  # fmt: skip
 
 
-def _parsed(repository: Repository, given: Mapping[str, Any], name: str, option: Option) -> Any:
-    """Return the value of a field, given the texts of all options."""
-    value = given[name]
-    if option.parsed == "keys":
-        return keys_of(repository, given["operator"], value)
-    if option.parsed == "lists":
-        texts = pairs(value, f"--{option.flag or name}")
-        return {key: [text for other, text in texts if other == key] for key, _ in texts}
-    if option.parsed == "time":
-        return None if value is None else point_in_time(value)
-    if option.parsed != "times":
-        return value
-    if len(value) == 1 and "=" not in value[0]:
-        return point_in_time(value[0])
-    return {key: point_in_time(text) for key, text in pairs(value, f"--{option.flag or name}")} or None
+def _flag(name: str, option: Option) -> str:
+    return f"--{option.flag or name.replace('_', '-')}"
+
+
+class Values:
+    """The values of fields, given the texts of all options. Modules of functions go along to other machines."""
+
+    def __init__(self, repository: Repository, given: Mapping[str, Any]) -> None:
+        self.repository, self.given = repository, given
+        self.modules: list[str] = []
+
+    def value(self, name: str, option: Option) -> Any:
+        """Return the value of a field."""
+        given = self.given[name]
+        if option.parsed == "function":
+            return None if given is None else self._function(given)
+        if option.parsed == "functions":
+            return self._functions(given, _flag(name, option))
+        if option.parsed == "pairs":
+            return dict(pairs(given, _flag(name, option)))
+        if option.parsed == "keys":
+            return keys_of(self.repository, self.given["operator"], given)
+        if option.parsed == "lists":
+            texts = pairs(given, _flag(name, option))
+            return {key: [text for other, text in texts if other == key] for key, _ in texts}
+        if option.parsed == "time":
+            return None if given is None else point_in_time(given)
+        if option.parsed != "times":
+            return given
+        if len(given) == 1 and "=" not in given[0]:
+            return point_in_time(given[0])
+        return {key: point_in_time(text) for key, text in pairs(given, _flag(name, option))} or None
+
+    def _functions(self, references: Sequence[str], flag: str) -> dict[str, Any]:
+        operators = self.given["operators"]
+        if len(operators) != len(references):
+            found = f"{count_of(len(operators), 'operator')} and {count_of(len(references), 'function')}"
+            raise click.UsageError(f"expected one {flag} for each --operator, found {found}")
+        return {name: self._function(one) for name, one in zip(operators, references, strict=True)}
+
+    def _function(self, reference: str) -> Any:
+        from ..pipeline.load import load_function
+
+        found = load_function(reference)
+        self.modules += found.modules
+        return found.function
+
+    def shipping(self) -> Repository:
+        """Return the repository, with the modules that tasks on other machines need."""
+        if not self.modules:
+            return self.repository
+        opened = self.repository.opened
+        modules = tuple(dict.fromkeys((*opened.modules, *self.modules)))
+        return type(self.repository)(dataclasses.replace(opened, modules=modules))
 
 
 def _act(

@@ -20,7 +20,7 @@ ACT = "act"
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 CORRECTIONS = {
     "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": ACT, "reset": ACT,
-    "migrate": "migrate", "forget": ACT, "adopt": ACT,
+    "migrate": ACT, "forget": ACT, "adopt": ACT,
 }  # fmt: skip
 NAMES = {"tag": ACT, "untag": ACT, "branch": "branch", "branches": "branch"}
 TRIES = {"replay": "replay", "promote": "replay"}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidemill as tm
-from tidemill.actions import migrate as verb
+from tidemill.actions import carry_out, migrating
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
 
@@ -127,7 +127,7 @@ def test_many_ranges_give_one_result_for_any_number_of_tasks(
     place: Place, monkeypatch: pytest.MonkeyPatch, tasks: int
 ) -> None:
     place.begun(sums())
-    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    monkeypatch.setattr(migrating, "RANGE_ROWS", 30)
     r, seen = place.opened(euros()), []
 
     def counting(table: pa.Table) -> pa.Table:
@@ -149,7 +149,7 @@ def test_keys_change_and_rows_with_one_key_are_merged(place: Place, monkeypatch:
     place.begun(sums())
     place.put([("u3", 1000)])
     place.opened(sums()).run(engine="local")
-    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    monkeypatch.setattr(migrating, "RANGE_ROWS", 30)
     r, before = place.opened(by_group), place.segments()
     with pytest.raises(tm.InvalidInput, match=r"migrate operator `sums`: 20 rows get the key \d, expected one\nhint: "):
         r.migrate({"sums": to_group}, reason="a test")
@@ -502,13 +502,13 @@ def test_a_migration_that_a_run_overtakes_is_fenced_and_discards_what_it_wrote(p
 
 def test_after_a_commit_whose_answer_was_lost_its_segments_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.begun(sums())
-    r, real = place.opened(euros()), verb.correct
+    r, real = place.opened(euros()), carry_out.correct
 
     def lost(*arguments: Any) -> Any:
         real(*arguments)
         raise tm.StoreUnavailable("the answer was lost")
 
-    monkeypatch.setattr(verb, "correct", lost)
+    monkeypatch.setattr(carry_out, "correct", lost)
     with pytest.raises(tm.StoreUnavailable):
         r.migrate({"sums": to_euros}, reason="a test")
     assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}

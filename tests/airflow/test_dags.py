@@ -415,7 +415,8 @@ import airflow.dag_processing.dagbag
 before = set(sys.modules)
 runpy.run_path({str(path)!r})
 heavy = {{"pyspark", "boto3", "botocore", "pandas", "pyarrow", "duckdb", "numpy"}}
-engine = ("driver", "protocol", "batch", "engines", "store", "verbs", "sources", "sinks", "actions.carry_out", "cli")
+engine = ("repo", "run", "publishing", "reading", "branches", "upkeep", "protocol", "batch", "engines", "store",
+          "sources", "sinks", "actions.carry_out", "cli")
 ours = {{name for name in sys.modules if name.startswith(tuple(f"tidemill.{{one}}" for one in engine))}}
 print(sorted(heavy & (set(sys.modules) - before)), sorted(name for name in heavy if name in before), sorted(ours))
 """

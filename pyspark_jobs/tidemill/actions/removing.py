@@ -21,6 +21,7 @@ from ..forgetting.state import Rewritten
 from ..forgetting.traces import Traces, traces
 from ..protocol.history import is_effective, shown_again
 from ..protocol.kinds import Changes
+from ..protocol.log import Log
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
@@ -62,13 +63,13 @@ class _Before:
     places: list[str]
 
 
-def _before(repo: Opened, origin: Origin, asked: Forget, keys: Keys) -> _Before:
+def _before(log: Log, origin: Origin, asked: Forget, keys: Keys) -> _Before:
     assert origin.head is not None
     return _Before(
         origin.head,
         max(floor(origin.refs, MAIN).version, 0),
         pins_below(origin.refs, origin.number),
-        traces(repo, origin.head, keys, _columns(asked)),
+        traces(log, origin.head, keys, _columns(asked)),
         [
             f"branch `{one.name}`: its files in `{one.publish_to}` were not looked at"
             for one in origin.refs.branches.values()
@@ -90,7 +91,7 @@ def looked(repo: Opened, asked: Forget, seen: Seen) -> ForgetReport:
     repo.refresh()  # tags and branches that others have made keep versions, too
     origin, keys = _checked(repo, asked, repo.origin(seen.origin.head))
     assert origin.head is not None
-    before = _before(repo, origin, asked, keys)
+    before = _before(repo.log, origin, asked, keys)
     if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
         return _report(repo, asked, seen, _nothing(keys), before)
     with fenced_if_overtaken(repo, origin.head, "forget"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
+from ..protocol.log import Log
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Requeue(CommitAction):
                 f"requeue version {self.version}: it is before the first batch, so nothing was quarantined"
             )
         head = seen.origin.head
-        _check_effective(repo, head, commit)
+        _check_effective(repo.log, head, commit)
         found = returning(repo, head, commit, self.source, self.rows)
         return RequeuePlan(
             verb=self.verb,
@@ -165,7 +166,7 @@ class Requeue(CommitAction):
         return f"requeued {' and '.join(rows + files)} of version {plan.version} in version {made.version}"
 
 
-def _check_effective(repo: Opened, head: Commit | None, commit: Commit) -> None:
+def _check_effective(log: Log, head: Commit | None, commit: Commit) -> None:
     """Raise `InvalidInput` for a version that a promotion replaced, or a promotion that was rewound."""
     from ..protocol.history import is_effective
     from ..protocol.kinds import rules_of
@@ -174,7 +175,7 @@ def _check_effective(repo: Opened, head: Commit | None, commit: Commit) -> None:
         return
     later = [one for one in head.promotions if one > commit.version and is_effective(head, one)]
     if later:
-        has_rows = bool(repo.log.commit(later[0]).quarantine)
+        has_rows = bool(log.commit(later[0]).quarantine)
         raise InvalidInput(
             f"requeue version {commit.version}: version {later[0]}, a promotion, replaced it",
             hint=f"requeue version {later[0]}, which has what its branch quarantined"

@@ -67,9 +67,7 @@ def read_by(repo: Opened, undone: Sequence[Commit], target: Commit | None) -> di
     for commit in undone:
         if rules_of(commit).reads:
             files |= planned_files(repo.log.plan(commit.version))
-        files |= {
-            (one.source, one.path): SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped
-        }
+        files |= {(one.source, one.path): SourceFile.skipped(one) for one in commit.skipped}
     known = look_up(repo.ledger(target).map, list(files.values()))
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
 

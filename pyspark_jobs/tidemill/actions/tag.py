@@ -76,6 +76,7 @@ class Tag(EntryAction):
     def look(self, repo: Opened, seen: SeenRefs) -> TagPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a name in use."""
         from ..names import check_name
+        from ..protocol.records import VersionOf
         from ..protocol.retained import refuse_if_gone
         from ..repo.versions import is_number
 

@@ -29,6 +29,7 @@ from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, is_number, resolve
 from ..sinks.asked import seen
 from ..spelling import unknown
+from ..store import Store
 from ..store.probe import probe
 
 
@@ -61,7 +62,7 @@ def branch(
     With `if_needed` a branch of this name, start and place is left as it is, so that a caller may repeat the call.
     """
     if if_needed and _is_same(repo.refresh(), name, _fork(repo, at), publish_to):
-        return _found(repo, repo.initialised(), repo.initialised().branches[name])[0]
+        return _found(repo.store, repo.initialised(), repo.initialised().branches[name])[0]
     make = _entry(repo, name, at, publish_to, reason, if_needed)
     probe(repo.store)
     refs = repo.refs_log.append(make)
@@ -135,12 +136,12 @@ def branches(repo: Opened) -> list[BranchInfo]:
 def branches_found(repo: Opened) -> list[tuple[BranchInfo, CorruptState | None]]:
     """Return all branches. One whose commits are lost has the version from which it starts as `head`, and the error."""
     refs = repo.refresh()
-    return [_found(repo, refs, one) for one in refs.branches.values()]
+    return [_found(repo.store, refs, one) for one in refs.branches.values()]
 
 
-def _found(repo: Opened, refs: Refs, one: Branch) -> tuple[BranchInfo, CorruptState | None]:
+def _found(store: Store, refs: Refs, one: Branch) -> tuple[BranchInfo, CorruptState | None]:
     try:
-        return _info(refs, one, log_of(repo.store, refs, one.id).newest_version()), None
+        return _info(refs, one, log_of(store, refs, one.id).newest_version()), None
     except CorruptState as error:
         return _info(refs, one, -1 if one.fork is None else one.fork.version), error
 
@@ -173,7 +174,7 @@ def droppable(repo: Opened, name: str) -> BranchInfo:
     refs = repo.refresh()
     if name not in refs.branches:
         raise unknown("branch", name, sorted(refs.branches.keys() - {MAIN}))
-    known, _ = _found(repo, refs, refs.branches[name])
+    known, _ = _found(repo.store, refs, refs.branches[name])
     _refuse_needed(refs, known)
     return known
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..errors import InvalidInput
+from ..pipeline.job import Job
 from ..pipeline.places import check_places
 from ..protocol.compatible import Difference, Status, worst
 from ..protocol.progress import iso
@@ -60,15 +61,15 @@ def check(repo: Opened) -> CheckReport:
     found += _refusal("repository", lambda: check_root(repo))
     if repo.publishes:
         found += _refusal("sink", lambda: check_outputs(repo, head, Accepted()))
-    found += _watermarks(repo, head)
+    found += _watermarks(repo.job, head)
     differs = other_code(repo, head)
     return CheckReport(worst(found), -1 if head is None else head.version, found, other_code=differs)
 
 
-def _watermarks(repo: Opened, head: Commit | None) -> list[Difference]:
+def _watermarks(job: Job, head: Commit | None) -> list[Difference]:
     """Return the watermarks of the code that the newest commit does not have: `.withWatermark` names another column."""
     known = {} if head is None else head.watermarks
-    gone = ", ".join(sorted(name for name in known if name not in repo.job.watermarks))
+    gone = ", ".join(sorted(name for name in known if name not in job.watermarks))
     if not gone:  # a watermark that no event time has moved yet is not recorded
         return []
     return [
@@ -76,7 +77,7 @@ def _watermarks(repo: Opened, head: Commit | None) -> list[Difference]:
             "", "watermark", name, gone, name, "compatible",
             f"it starts at {iso(starts_ms)}; rows whose new event time is not later than that are late",
         )
-        for name, starts_ms in before_batch(repo.job.watermarks, known).items()
+        for name, starts_ms in before_batch(job.watermarks, known).items()
         if name not in known
     ]  # fmt: skip
 

@@ -92,7 +92,7 @@ class Inputs:
             was = before.get((split.source, split.path))
             if was is None or split.requeued is not None or was.etag == split.etag:
                 continue
-            now = SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms)
+            now = SourceFile.planned(split)
             if not self._is_same(was, now, source, read):
                 found[split.source, split.path] = RecordedFile(split.source, split.path, recorded.number)
         return list(found.values())
@@ -100,7 +100,7 @@ class Inputs:
     def _present(self, split: Split, source: Opened, read: Commit | None) -> SourceFile | str:
         """Return the file of a split, if it has the bytes that the plan read, or else what became of it."""
         if asked.is_positioned(self.repo.job.sources[split.source]):
-            return asked.as_planned(split)  # `read` finds out if it is there no more
+            return SourceFile.planned(split)  # `read` finds out if it is there no more
         now = self.there.get((split.source, split.path))
         if now is None:
             return "is gone"

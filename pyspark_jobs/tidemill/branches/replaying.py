@@ -192,8 +192,8 @@ class Replay(Drain):
         gone = [one for one, read in zip(missing, self._has_read(head, present), strict=True) if not read]
         self.left_out += [RecordedFile(one.source, one.path, recorded.version) for one in gone]
         self.changed += self.inputs.changed(before, plan, steps.repo, knowing)
-        files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in gone]
-        files += [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in recorded.skipped]
+        files = [SourceFile.planned(one) for one in gone]
+        files += [SourceFile.skipped(one) for one in recorded.skipped]
         if not files:
             return ours
         stored = store_left_out(self.repo, ours, files, steps.repo.ledger(knowing).map)
@@ -228,7 +228,7 @@ class Replay(Drain):
         return [one for one, read in zip(splits, self._has_read(head, splits), strict=True) if not read]
 
     def _has_read(self, head: Commit | None, splits: Sequence[Split]) -> list[bool]:
-        files = [SourceFile(one.source, one.path, one.etag, one.size, one.modified_ms) for one in splits]
+        files = [SourceFile.planned(one) for one in splits]
         known = look_up(self.repo.ledger(head).map, files)
         return [
             at is not None and at.how == READ and at.etag == one.etag for one, at in zip(splits, known, strict=True)
@@ -245,7 +245,7 @@ class Replay(Drain):
         if self.partial is not None:
             changes["computed"] = sorted(self.partial.part.chosen)
         if commit.skipped:
-            files = [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped]
+            files = [SourceFile.skipped(one) for one in commit.skipped]
             stored = store_skipped(self.repo, head, files, origin.number, attempt)
             changes["skipped"] = commit.skipped
         else:

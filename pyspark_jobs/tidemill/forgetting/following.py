@@ -10,6 +10,7 @@ from ..errors import InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.entries import DropBranch, Entry, Floor, Operators, Tag
 from ..protocol.history import last_forget
+from ..protocol.log import Log
 from ..protocol.records import Commit, Forgotten
 from ..protocol.refs import MAIN, Branch, Refs, Tagged
 from ..protocol.refs_log import position
@@ -55,7 +56,7 @@ def give_up_forgotten(repo: Opened) -> None:
     if version is None:
         return
     last = next(one for one in repo.log.forget_commit(version).forgotten if one.version == version)
-    entries = _entries_known(repo, head) if repo.refresh().seeds else {}
+    entries = _entries_known(repo.log, head) if repo.refresh().seeds else {}
 
     def make(refs: Refs, number: int) -> Entry | None:
         del number
@@ -65,11 +66,11 @@ def give_up_forgotten(repo: Opened) -> None:
         repo.refs_log.append(make)
 
 
-def _entries_known(repo: Opened, head: Commit | None) -> dict[str, int]:
+def _entries_known(log: Log, head: Commit | None) -> dict[str, int]:
     """Return for each operator of which keys were forgotten the newest entry that its last `forget` knew."""
     found = {}
-    for one in repo.log.forgotten(head):
-        commit = repo.log.commit(one.version)
+    for one in log.forgotten(head):
+        commit = log.commit(one.version)
         found[first_name(one.operator, commit.renamed)] = commit.refs_through
     return found
 

@@ -24,7 +24,7 @@ from ..schema import to_arrow
 from ..sinks import recorded_folder
 from ..sinks.asked import folder_of, is_called
 from ..sinks.contract import Sink
-from ..sinks.forms import staged, unstaged
+from ..sinks.forms import staged, unstaged, with_added
 from ..sinks.partitions import folder_values
 from ..sinks.public import parsed
 from ..spelling import unknown
@@ -189,7 +189,7 @@ def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str)
 def rows_of(repo: Opened, record: Published, file: Shown, data: bytes) -> pa.Table:
     """Return the rows of a file that a sink shows, with its partition columns."""
     commit = repo.log.commit(record.version)
-    schema = pa.schema([*to_arrow(commit.sinks[record.sink]["schema"]), *added_fields()])
+    schema = with_added(to_arrow(commit.sinks[record.sink]["schema"]))
     return unstaged([(data, file.suffix)], schema, file.extension, file.uri)
 
 
@@ -226,8 +226,3 @@ def _stored(
             extension=file.extension,
             etag=etag,
         )
-
-
-def added_fields() -> list[pa.Field]:
-    """Return the columns that Tidemill adds to the rows of sinks."""
-    return [pa.field(name, pa.int64()) for name in names.ADDED]

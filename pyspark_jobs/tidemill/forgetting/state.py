@@ -21,6 +21,7 @@ from ..repo.opened import Opened
 from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import LARGEST_COLUMN, fetch, open_map, store_run
+from ..store import Store
 from .keys import Keys
 
 Maps = Mapping[str, list[Segment]]
@@ -69,7 +70,7 @@ def without_keys(
         shape = columns[name]
         made.rows[name] = _live(repo, shape, segments, keys)
         for segment in segments:
-            if segment.name not in made.objects and (run := _with_keys(repo, shape, segment, keys)) is not None:
+            if segment.name not in made.objects and (run := _with_keys(repo.store, shape, segment, keys)) is not None:
                 target = to.name(names.segment(operator, name, repo.branch, to.stem(len(made.objects))))
                 left = None if to.dry_run else _without(run, keys.hashes)
                 stored = [] if left is None else store_run(repo.store, repo.cache, left, (0, 0), target)
@@ -100,9 +101,9 @@ def _live(repo: Opened, columns: MapColumns, segments: Sequence[Segment], keys: 
     return found
 
 
-def _with_keys(repo: Opened, columns: MapColumns, segment: Segment, keys: Keys) -> _native.Run | None:
+def _with_keys(store: Store, columns: MapColumns, segment: Segment, keys: Keys) -> _native.Run | None:
     """Return the run of a segment if it has a row of one of the keys. `InternalError` if hashes collide."""
-    run = read_run(columns.engine(), fetch(repo.store, segment.name, segment.checksum), segment.name)
+    run = read_run(columns.engine(), fetch(store, segment.name, segment.checksum), segment.name)
     found = False
     for key_hash in set(keys.hashes):
         rows = pa.Table.from_batches([run.within(key_hash, key_hash).rows()])

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from .. import names
 from ..counts import count_of
+from ..protocol.log import Log
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
-from ..repo.opened import Opened
 from ..sinks.partitions import folder_values
 from .key_text import mentions, names_key
 from .keys import Keys
@@ -34,11 +34,11 @@ class Traces:
         return [f"{_shown(records)}: {what}" for records, what in found if records]
 
 
-def traces(repo: Opened, head: Commit, keys: Keys, columns: Columns) -> Traces:
+def traces(log: Log, head: Commit, keys: Keys, columns: Columns) -> Traces:
     """Read all commits, and return what is left of the keys in them."""
     found, parts = Traces(), keys.parts
     by = {sink: {*given, *keys.columns.schema.names} for sink, given in columns.items()}
-    for commit in repo.log.commits(0, through=head):
+    for commit in log.commits(0, through=head):
         name = names.commit(commit.branch, commit.version)
         texts = [commit.reason or "", *(one.failure for one in commit.operators.values())]
         if any(names_key(text, parts) for text in texts):

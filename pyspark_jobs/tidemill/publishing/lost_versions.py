@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import CorruptState
+from ..protocol.log import Log
 from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..sinks.asked import folder_of, seen
@@ -53,7 +54,7 @@ def _is_recent(head: Commit | None) -> bool:
 
 def _refuse(repo: Opened, sink: Sink, name: str, through: int) -> None:
     later = [one for one in seen(sink, place_of(repo, name), through) if one.is_ours]
-    lost = lost_among(repo, later, through)
+    lost = lost_among(repo.log, later, through)
     if lost:
         raise CorruptState(
             f"sink `{name}` at `{sink.path}` has {count_of(len(lost), 'file')} of versions after {through}, for "
@@ -63,10 +64,10 @@ def _refuse(repo: Opened, sink: Sink, name: str, through: int) -> None:
         )
 
 
-def lost_among(repo: Opened, later: list[Seen], through: int) -> list[Seen]:
+def lost_among(log: Log, later: list[Seen], through: int) -> list[Seen]:
     """Return the files of versions that still have no commit. Files are published after the commit, so look again."""
     if not later:
         return []
-    newest = repo.log.head()
+    newest = log.head()
     committed = through if newest is None else max(through, newest.version)
     return [one for one in later if one.version > committed]

@@ -33,7 +33,7 @@ from ..schema import to_arrow
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
 from ..sinks.folder import Folder
-from ..store import Entry, side_by_side
+from ..store import Entry, Store, side_by_side
 from .former_sinks import is_former, names_of, withdraw_former
 
 LOG = logging.getLogger("tidemill")
@@ -325,13 +325,13 @@ def _withdrawn(
             yield Withdrawn(one.branch, one.version, path or "", files)
 
 
-def _records(repo: Opened, branch: str, sink: str) -> Numbered:
-    return Numbered(repo.store, names.published(branch, sink), "published record")
+def _records(store: Store, branch: str, sink: str) -> Numbered:
+    return Numbered(store, names.published(branch, sink), "published record")
 
 
 def read_record(repo: Opened, version: VersionOf, sink: str) -> Published | None:
     """Return the record of what a sink shows of a version, or None if nothing was published."""
-    records = _records(repo, version.branch, sink)
+    records = _records(repo.store, version.branch, sink)
     data = records.read(version.version)
     return None if data is None else decode(Published, data, records.name(version.version))
 
@@ -341,7 +341,7 @@ def _record(repo: Opened, work: Work) -> Published | None:
     commit = work.commit
     found = read_record(repo, VersionOf(commit.branch, commit.version), work.name)
     if found is not None:
-        _check_same(repo, found, commit.checksum)
+        _check_same(repo.store, found, commit.checksum)
     return found
 
 
@@ -361,17 +361,17 @@ def _is_recorded(repo: Opened, work: Work) -> bool:
 
 def _claim(repo: Opened, record: Published) -> bool:
     """Create the record, unless another process made the version visible first. Return whether it is ours."""
-    records = _records(repo, record.branch, record.sink)
+    records = _records(repo.store, record.branch, record.sink)
     data = encode(record)
     found = records.claim(record.version, data)
-    _check_same(repo, decode(Published, found, records.name(record.version)), record.commit_checksum)
+    _check_same(repo.store, decode(Published, found, records.name(record.version)), record.commit_checksum)
     repo.session.published[record.sink] = record.commit_checksum
     return found == data
 
 
-def _check_same(repo: Opened, found: Published, commit_checksum: str) -> None:
+def _check_same(store: Store, found: Published, commit_checksum: str) -> None:
     if found.commit_checksum != commit_checksum:
-        uri = _records(repo, found.branch, found.sink).uri(found.version)
+        uri = _records(store, found.branch, found.sink).uri(found.version)
         raise CorruptState(
             f"read `{uri}`: it was published from the commit with checksum {found.commit_checksum}, but the commit of "
             f"version {found.version} has {commit_checksum}",

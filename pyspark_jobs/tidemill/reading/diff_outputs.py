@@ -22,6 +22,7 @@ from ..protocol.records import Commit, OutputFile, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..protocol.spans import Span, history, without
 from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
+from ..sinks.forms import with_added
 from ..sources import connections
 from .diff_state import Point
 from .read import decode_files, kept, sink_schema
@@ -67,7 +68,7 @@ def output_diff(
     ours, theirs = _without_equal_files(ours, theirs)
     with kept(a.repo, a.commit), kept(b.repo, b.commit):
         before, after = ([_read(point, name, one) for one in found] for point, found in ((a, ours), (b, theirs)))
-    schema = pa.schema([*schema, *(pa.field(one, pa.int64()) for one in ADDED)])
+    schema = with_added(schema)
     shared, not_compared = _shared([*before, *after], schema)
     if not ids:
         shared = pa.schema([one for one in shared if one.name not in ADDED])
@@ -159,7 +160,7 @@ def _content(file: OutputFile) -> tuple[str, str, str]:
 
 
 def _read(point: Point, sink: str, one: _Files) -> pa.Table:
-    return decode_files(point.repo, one.commit, sink, one.files)
+    return decode_files(point.repo.store, one.commit, sink, one.files)
 
 
 def _shared(tables: Sequence[pa.Table], schema: pa.Schema) -> tuple[pa.Schema, list[str]]:

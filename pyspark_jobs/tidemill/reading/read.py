@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import names
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput
-from ..names import ADDED, SEQ
+from ..names import SEQ
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.named import output_files
@@ -31,12 +31,13 @@ from ..repo.identity import warn_if_moved
 from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, commit_at, kept_commit, unless_given_up
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
-from ..sinks.forms import unstaged
+from ..sinks.forms import unstaged, with_added
 from ..sources import connections
 from ..spelling import unknown
 from ..state.point import rows_of_keys
 from ..state.table import live_rows
 from ..state.versions import fetch
+from ..store import Store
 from ..units import check_unit, time_ms
 from .finished import finished
 from .located import Located, located
@@ -210,7 +211,7 @@ def _outputs(repo: Opened, version: VersionSpec | None, sink: str | None, limit:
         if _has_rows(filled, limit):
             break
     if not filled:
-        return empty_table(_with_added(schema))
+        return empty_table(with_added(schema))
     try:
         return pa.concat_tables(filled, promote_options="default").slice(0, limit)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -265,29 +266,25 @@ def sink_schema(repo: Opened, sink: str | None) -> tuple[str, pa.Schema]:
     return sink, to_arrow(recorded[sink])
 
 
-def _with_added(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*schema, *(pa.field(name, pa.int64()) for name in ADDED)])
-
-
 def _rows(repo: Opened, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
-    tables = [_rows_of(repo, commit, name, files, limit) for files in output_files(commit, name)]
+    tables = [_rows_of(repo.store, commit, name, files, limit) for files in output_files(commit, name)]
     return pa.concat_tables(tables) if tables else None
 
 
-def _rows_of(repo: Opened, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
+def _rows_of(store: Store, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
     is_in_order = not any(file.suffix for file in files)  # files of partition folders share the places of a range
     if limit is not None and is_in_order:
         before = itertools.accumulate((file.rows for file in files), initial=0)
         files = [file for file, rows in zip(files, before, strict=False) if rows < max(limit, 1)]
-    rows = decode_files(repo, commit, name, files)
+    rows = decode_files(store, commit, name, files)
     return rows if is_in_order else rows.sort_by(SEQ)
 
 
-def decode_files(repo: Opened, commit: Commit, name: str, files: Sequence[OutputFile]) -> pa.Table:
+def decode_files(store: Store, commit: Commit, name: str, files: Sequence[OutputFile]) -> pa.Table:
     """Return the rows of some files of a sink in a version, with `_batch_id` and `_seq`."""
-    schema = _with_added(to_arrow(commit.sinks[name]["schema"]))
-    data = [(fetch(repo.store, file.name, file.checksum), file.suffix) for file in files]
+    schema = with_added(to_arrow(commit.sinks[name]["schema"]))
+    data = [(fetch(store, file.name, file.checksum), file.suffix) for file in files]
     return unstaged(data, schema, files[0].extension, files[0].name)
 
 

@@ -12,6 +12,7 @@ from ..installed import version_of_tidemill
 from ..pipeline.definition import described_function
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
+from ..protocol.log import Log
 from ..protocol.records import Commit
 from .opened import Opened
 
@@ -54,18 +55,18 @@ class OtherCode:
         return ", ".join(named(kind, names) for kind, names in kinds.items() if names)
 
 
-def code_of(repo: Opened, commit: Commit | None) -> Mapping[str, Any]:
+def code_of(log: Log, commit: Commit | None) -> Mapping[str, Any]:
     """Return the code that ran last in the effective history of a version; empty if none did, or it is not known."""
-    found = _ran_last(repo, commit)
+    found = _ran_last(log, commit)
     return {} if found is None else found.code
 
 
-def _ran_last(repo: Opened, commit: Commit | None) -> Commit | None:
+def _ran_last(log: Log, commit: Commit | None) -> Commit | None:
     """Return the newest version in the effective history of a version that says which code made it."""
     if commit is None or DEFINITIONS in commit.code:
         return commit
     for version in reversed(list(effective(commit))):
-        found = repo.log.commit(version)
+        found = log.commit(version)
         if DEFINITIONS in found.code:
             return found
     return None
@@ -73,7 +74,7 @@ def _ran_last(repo: Opened, commit: Commit | None) -> Commit | None:
 
 def promoted_code(branch: Opened, theirs: Commit) -> dict[str, Any]:
     """Return the code of a promotion: who promotes, and what the branch ran last."""
-    ran = code_of(branch, theirs)
+    ran = code_of(branch.log, theirs)
     said = {name: ran[name] for name in ("functions", DEFINITIONS) if name in ran}
     return {"reference": branch.reference, "tidemill": version_of_tidemill(), **said}
 
@@ -84,7 +85,7 @@ def other_code(repo: Opened, commit: Commit | None) -> OtherCode:
     Nothing is reported for versions of a Tidemill that recorded no definitions.
     """
     version = -1 if commit is None else commit.version
-    recorded = code_of(repo, commit).get(DEFINITIONS)
+    recorded = code_of(repo.log, commit).get(DEFINITIONS)
     if not isinstance(recorded, Mapping):
         return OtherCode(version)
     ours = repo.definitions
@@ -96,7 +97,7 @@ def note_other_code(repo: Opened, head: Commit | None) -> None:
     """Log a warning if no batch has run since a promotion of a branch on which other code ran. The run goes on."""
     if head is None or rules_of(head).carries_out:
         return
-    promoted = _ran_last(repo, head)
+    promoted = _ran_last(repo.log, head)
     if promoted is None or not rules_of(promoted).of_branch:
         return
     found = other_code(repo, promoted)

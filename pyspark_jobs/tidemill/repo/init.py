@@ -16,6 +16,7 @@ from .. import names
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..operators.contract import describe
+from ..pipeline.job import Job
 from ..pipeline.places import check_places
 from ..protocol.compatible import compare_operator, first_name, refuse, renamed_schemas
 from ..protocol.entries import Init, Maps, Operators
@@ -60,7 +61,7 @@ def init(repo: Opened, drop: Sequence[str] = (), initial_state: Mapping[str, Any
 def _create(repo: Opened, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
     """Create the repository. If another caller created it first, what we stored for it is deleted again."""
     repo.refuse_lost_init("init")
-    ours = _described(repo)
+    ours = _described(repo.job)
     _check_drop(drop, ours, ours)
     attempt = uuid.uuid4().hex[:12]
     probe(repo.store)  # the first write: an `init` that was refused leaves nothing
@@ -88,8 +89,8 @@ def _create(repo: Opened, drop: Sequence[str], runs: Mapping[str, Runs]) -> None
         _record_operators(repo, repo.head(), drop, runs)
 
 
-def _described(repo: Opened) -> Schemas:
-    return {name: describe(placed.operator) for name, placed in repo.job.operators.items()}
+def _described(job: Job) -> Schemas:
+    return {name: describe(placed.operator) for name, placed in job.operators.items()}
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _record_operators(repo: Opened, head: Commit | None, drop: Sequence[str], ru
     Before the first batch, operators that changed are recorded too. INVARIANT: everything is checked before anything is
     written, so an `init` that fails changes nothing. It is checked again if another caller adds an entry first.
     """
-    ours = _described(repo)
+    ours = _described(repo.job)
     if not _any(_difference(repo.refresh(), head, ours, drop, runs)):
         return
     stored: list[str] = []

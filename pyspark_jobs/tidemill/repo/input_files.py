@@ -56,9 +56,7 @@ def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
     splits = () if plan is None else plan.splits
     positions = {} if plan is None else plan.positions
     return {
-        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
-        for s in splits
-        if s.requeued is None and s.source not in positions
+        (s.source, s.path): SourceFile.planned(s) for s in splits if s.requeued is None and s.source not in positions
     }
 
 

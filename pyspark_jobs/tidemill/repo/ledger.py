@@ -120,7 +120,7 @@ def store_requeued(
     before = repo.ledger(head)
     after = before.map.copy()
     record_requeued(after, splits, version, 0 if head is None else head.batch_time_ms)
-    release(after, [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in files])
+    release(after, [SourceFile.skipped(one) for one in files])
     segments = _persist(repo, before, after, version, names.stem(version, attempt, 0, names.BY_REQUEUE))
     return Stored(segments, rows_before(repo, head) + after.live_change())
 

@@ -11,6 +11,7 @@ from ..clock import now_ms
 from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Operators
 from ..protocol.kinds import rules_of
+from ..protocol.log import Log
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
@@ -22,7 +23,7 @@ def record_operators(repo: Opened, head: Commit | None) -> None:
 
     Corrections may have come after it, but no batch, because a run records the operators first.
     """
-    head = _newest(repo, head)
+    head = _newest(repo.log, head)
     if head is None or repo.branch != MAIN:
         return
 
@@ -48,10 +49,10 @@ def record_operators(repo: Opened, head: Commit | None) -> None:
         repo.refresh()
 
 
-def _newest(repo: Opened, head: Commit | None) -> Commit | None:
+def _newest(log: Log, head: Commit | None) -> Commit | None:
     """Return the newest promotion or rewind after which only corrections came."""
     while head is not None and not rules_of(head).brings_operators:
         if rules_of(head).carries_out or head.version == 0:
             return None
-        head = repo.log.commit(head.version - 1)
+        head = log.commit(head.version - 1)
     return head

@@ -31,7 +31,7 @@ _CSV: dict[str, Any] = {"header": True, "escape": '"', "extraColumns": "fail", "
 
 def corrected(repo: Opened, rows: Any, version: int, sources: Sequence[str]) -> pa.Table:
     """Return the given rows with their ids and the columns of `sources` that they have, checked by name and type."""
-    schema = pa.schema([*FIXED, *source_columns(repo, sources)])
+    schema = pa.schema([*FIXED, *source_columns(repo.job, sources)])
     given = _given(rows, schema, repo.job.time_zone)
     for name in given.column_names:
         if name not in schema.names:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
+from ..pipeline.job import Job
 from ..protocol.records import Commit
 from ..quarantine.rejects import quarantined
 from ..quarantine.rows import CONTENT, REJECT_SCHEMA
@@ -94,7 +95,7 @@ def _exports(repo: Opened, version: VersionSpec | None, source: str | None) -> I
         rows = _read(repo, commit)
         rows = rows if source is None else rows.filter(pc.equal(rows.column("source"), source))
         if rows.num_rows or version is not None:
-            yield _exported(repo, commit, rows)
+            yield _exported(repo.job, commit, rows)
 
 
 def _fixed_only(tables: Sequence[pa.Table]) -> pa.Table:
@@ -116,11 +117,11 @@ def exported_name(column: str) -> str:
     return f"source.{column}" if column.lower() in (name.lower() for name in FIXED.names) else column
 
 
-def source_columns(repo: Opened, sources: Sequence[str]) -> pa.Schema:
+def source_columns(job: Job, sources: Sequence[str]) -> pa.Schema:
     """Return the columns of these sources under their names in an export. `InvalidInput` if their types differ."""
     found: dict[str, pa.Field] = {}
     for source in sources:
-        for field in repo.job.sources[source].schema:
+        for field in job.sources[source].schema:
             name = exported_name(field.name)
             known = found.setdefault(name, pa.field(name, field.type))
             if known.type != field.type:
@@ -132,23 +133,23 @@ def source_columns(repo: Opened, sources: Sequence[str]) -> pa.Schema:
     return pa.schema(list(found.values()))
 
 
-def sources_of(repo: Opened, rows: pa.Table) -> list[str]:
+def sources_of(job: Job, rows: pa.Table) -> list[str]:
     """Return the sources of quarantined rows, of those that the code has, in its order."""
     there = set(rows.column("source").to_pylist())
-    return [name for name in repo.job.sources if name in there]
+    return [name for name in job.sources if name in there]
 
 
-def _exported(repo: Opened, commit: Commit, rows: pa.Table) -> pa.Table:
-    sources = sources_of(repo, rows)
+def _exported(job: Job, commit: Commit, rows: pa.Table) -> pa.Table:
+    sources = sources_of(job, rows)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {
         VERSION: pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows),
         ROW_ID: rows.column(ROW_ID),
         **{name: rows.column(column) for name, column in _PLACES.items()},
     }
-    for field in source_columns(repo, sources):
+    for field in source_columns(job, sources):
         columns[field.name] = pa.nulls(rows.num_rows, field.type)
     for source in sources:
-        schema = repo.job.sources[source].schema
+        schema = job.sources[source].schema
         if CONTENT + source in rows.column_names:
             content = rows.column(CONTENT + source).combine_chunks()
             nullable = pa.schema([field.with_nullable(True) for field in schema])

@@ -105,7 +105,7 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
-    sources = sources_of(repo, table) if source is None else [source]
+    sources = sources_of(repo.job, table) if source is None else [source]
     by_hand = None if given is None else corrected(repo, given, commit.version, sources)
     if by_hand is not None:
         chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)

@@ -11,6 +11,7 @@ from ..batch.lateness import first_late
 from ..clock import now_ms
 from ..names import LEDGER
 from ..operators.contract import describe
+from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
 from ..protocol.kinds import Changes
@@ -62,7 +63,7 @@ def assemble(repo: Opened, head: Commit | None, executed: Executed) -> Commit:
         "furthest": _furthest(receipts),
         "late_examples": first_late([row for receipt in receipts for row in receipt.late_examples]),
         "state": state,
-        "rows": _live_rows(repo, head, batch, receipts),
+        "rows": _live_rows(repo.job, head, batch, receipts),
         "outputs": outputs,
         "quarantine": [file for receipt in receipts for file in receipt.quarantine],
         "counts": _counts(plan, receipts),
@@ -90,10 +91,10 @@ def assemble(repo: Opened, head: Commit | None, executed: Executed) -> Commit:
     return successor(repo.origin(head), plan.kind, changes)
 
 
-def _live_rows(repo: Opened, head: Commit | None, batch: Batch, receipts: list[Receipt]) -> dict[str, dict[str, int]]:
+def _live_rows(job: Job, head: Commit | None, batch: Batch, receipts: list[Receipt]) -> dict[str, dict[str, int]]:
     """Return the live rows of each map after the batch; those of the ledger stay as they are."""
     before = head.rows if head is not None else {}
-    found = {name: dict(maps) for name, maps in before.items() if name in repo.job.operators or name == LEDGER}
+    found = {name: dict(maps) for name, maps in before.items() if name in job.operators or name == LEDGER}
     for name in batch.begins:
         found[name] = {one: sum(segment.rows for segment in of_map) for one, of_map in batch.state[name].items()}
     for receipt in receipts:

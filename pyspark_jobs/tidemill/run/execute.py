@@ -18,6 +18,7 @@ from ..batch.batch import Batch
 from ..batch.task import BatchWork
 from ..batch.work import Engine
 from ..errors import InternalError, InvalidInput, TidemillError
+from ..pipeline.job import Job
 from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt, Segment
 from ..protocol.time import before_batch
@@ -54,7 +55,7 @@ def execute(repo: Opened, head: Commit | None, plan: Plan, way: Way) -> Commit:
     The record is not committed yet.
     """
     started = time.perf_counter()
-    _check_sources(repo, plan)
+    _check_sources(repo.job, plan)
     batch = _batch(repo, head, plan, way)
     with discarded_if_full(repo.store, batch.attempt):
         commit, executed = _executed(repo, head, batch, way)
@@ -143,12 +144,12 @@ def _batch(repo: Opened, head: Commit | None, plan: Plan, way: Way) -> Batch:
     )
 
 
-def _check_sources(repo: Opened, plan: Plan) -> None:
+def _check_sources(job: Job, plan: Plan) -> None:
     """Raise `InvalidInput` if the plan, which earlier code made, reads a source that this code does not have."""
     for split in plan.splits:
-        if split.source not in repo.job.sources:
+        if split.source not in job.sources:
             raise InvalidInput(
                 f"plan {plan.number} reads the source `{split.source}`, this code has "
-                + ", ".join(f"`{name}`" for name in repo.job.sources),
+                + ", ".join(f"`{name}`" for name in job.sources),
                 hint=f"give the source its name back, or {ABANDON_PLAN}",
             )

@@ -16,6 +16,7 @@ from ..quarantine.rejects import quarantined
 from ..quarantine.rows import ABANDON_PLAN, FILE, LATE, REJECT_SCHEMA
 from ..repo.opened import Opened
 from ..settings import share_or_number
+from ..store import Store
 
 EXAMPLES = 3
 """How many rows an error shows."""
@@ -34,16 +35,16 @@ def check_rows(repo: Opened, commit: Commit) -> None:
         where = ", ".join(f"{count_of(rows, 'row')} for operator `{name}`" for name, rows in by.items())
         raise _refusal(
             commit, f"{count_of(late, 'late row')} ({where})", "fail_if_late", settings.fail_if_late,
-            _examples(repo, commit, is_late=True) or [_shown(row) for row in commit.late_examples],
+            _examples(repo.store, commit, is_late=True) or [_shown(row) for row in commit.late_examples],
         )  # fmt: skip
     limit = settings.fail_if_quarantined
     bad_files = count_of(counts.quarantined_files, "quarantined file")
     if _exceeds(counts.quarantined_rows, counts.input_rows, limit):
         found = count_of(counts.quarantined_rows, "quarantined row")
         found += f" ({bad_files} among them)" if counts.quarantined_files else ""
-        raise _refusal(commit, found, "fail_if_quarantined", limit, _examples(repo, commit, is_late=False))
+        raise _refusal(commit, found, "fail_if_quarantined", limit, _examples(repo.store, commit, is_late=False))
     if _exceeds(counts.quarantined_files, counts.input_files, limit):
-        examples = _examples(repo, commit, is_late=False, kind=FILE)
+        examples = _examples(repo.store, commit, is_late=False, kind=FILE)
         raise _refusal(commit, bad_files, "fail_if_quarantined", limit, examples, of=counts.input_files)
 
 
@@ -64,7 +65,7 @@ def _refusal(
     )
 
 
-def _examples(repo: Opened, commit: Commit, is_late: bool, kind: str | None = None) -> list[str]:
+def _examples(store: Store, commit: Commit, is_late: bool, kind: str | None = None) -> list[str]:
     """Return the first rows in quarantine that are late, or that are not; with `kind`, only those of that kind."""
     found = (
         f"file `{row['file']}`"
@@ -72,7 +73,7 @@ def _examples(repo: Opened, commit: Commit, is_late: bool, kind: str | None = No
         + ("" if row["row"] is None else f", row {row['row']}")
         + f": {row['reason']}"
         + ("" if row["text"] is None else f": {row['text']}")
-        for row in _quarantined(repo, commit)
+        for row in _quarantined(store, commit)
         if (row["kind"] == LATE) == is_late and kind in (None, row["kind"])
     )
     return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
@@ -88,9 +89,9 @@ def _shown(row: LateRow) -> str:
     return f"{place}: {LATE_REASON} `{row.operator}`: {times}"
 
 
-def _quarantined(repo: Opened, commit: Commit) -> Iterator[dict[str, object]]:
+def _quarantined(store: Store, commit: Commit) -> Iterator[dict[str, object]]:
     for file in commit.quarantine:
-        yield from quarantined(repo.store, file).select(REJECT_SCHEMA.names).to_pylist()
+        yield from quarantined(store, file).select(REJECT_SCHEMA.names).to_pylist()
 
 
 def watermark_notes(commit: Commit) -> list[str]:

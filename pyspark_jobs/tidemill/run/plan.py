@@ -100,7 +100,7 @@ def waiting(repo: Opened, head: Commit | None, listed_before: Listing | None = N
     check_names(by_ledger, [name for name, files in by_ledger.items() if 0 < len(found[name]) == len(files)], ledger)
     check_folders(repo, head, found, ledger)
     check_latest(repo, head, found)
-    return Waiting(found_now.listed_ms, found, found_now.since, _requeued(repo, head))
+    return Waiting(found_now.listed_ms, found, found_now.since, _requeued(repo.job, head))
 
 
 def still_waiting(repo: Opened, head: Commit | None, seen: Waiting) -> Waiting:
@@ -112,14 +112,14 @@ def still_waiting(repo: Opened, head: Commit | None, seen: Waiting) -> Waiting:
     found = _unread(repo, Listing(seen.listed_ms, seen.files, seen.since), head)
     if found is None:  # a rewind went back to before the listing
         return waiting(repo, head)
-    return Waiting(seen.listed_ms, found, {**seen.since, **positions(head)}, _requeued(repo, head))
+    return Waiting(seen.listed_ms, found, {**seen.since, **positions(head)}, _requeued(repo.job, head))
 
 
-def _requeued(repo: Opened, head: Commit | None) -> list[Split]:
+def _requeued(job: Job, head: Commit | None) -> list[Split]:
     """Return the requeued rows that wait. `InvalidInput` if this code lacks their source."""
     found = [] if head is None else head.waiting
     for split in found:
-        if split.source not in repo.job.sources:
+        if split.source not in job.sources:
             raise InvalidInput(
                 f"rows of source `{split.source}` were requeued, which this code does not have",
                 hint=f"restore the source: p.read(…, name={split.source!r})",
@@ -127,12 +127,12 @@ def _requeued(repo: Opened, head: Commit | None) -> list[Split]:
     return found
 
 
-def _warn_of_lost(repo: Opened, requeued: Sequence[Split]) -> None:
+def _warn_of_lost(job: Job, requeued: Sequence[Split]) -> None:
     """Warn of rows that were requeued for an operator that was removed since: they are read, and go nowhere."""
     for split in requeued:
         held = split.requeued
         for name in () if held is None else held.operators:
-            if held is not None and operator_of(name) not in repo.job.operators:
+            if held is not None and operator_of(name) not in job.operators:
                 LOG.warning(
                     "%s of source `%s` were requeued for the operator `%s`, which was removed; they are discarded",
                     count_of(held.rows, "row"), split.source, name,
@@ -167,7 +167,7 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     Requeued rows come first, all of them, in a batch of their own.
     """
     if seen.requeued:
-        _warn_of_lost(repo, seen.requeued)
+        _warn_of_lost(repo.job, seen.requeued)
         draft = _draft(repo, head, seen, seen.requeued, seen.all)
         newest_ms = max(split.modified_ms for split in seen.requeued)
         if draft.oldest_waiting_ms is not None:  # a batch of requeued rows must not pass a file that waits

@@ -20,6 +20,7 @@ from ..batch.inspection import Inspection, Reachable, worker
 from ..batch.work import Engine
 from ..errors import InvalidInput
 from ..installed import UNKNOWN
+from ..pipeline.job import Job
 from ..protocol.records import Plan
 from ..repo.opened import Opened
 from ..sources.asked import folder_of
@@ -36,7 +37,7 @@ _INSTALL = "ship the driver's environment to them (`spark.archives`), or install
 def check_folders(repo: Opened) -> None:
     """Raise `InvalidInput` if a folder that tasks use is on this machine, unless the settings say that it is shared."""
     shared = [os.path.realpath(one) for one in repo.settings.shared_folders.split(os.pathsep) if one]
-    for what, uri in [("root", folder_uri(repo.root)), *_sources(repo)]:
+    for what, uri in [("root", folder_uri(repo.root)), *_sources(repo.job)]:
         if uri.startswith("memory://"):
             raise InvalidInput(f"the {what} `{uri}` is in the memory of this process, which workers cannot reach")
         path = uri.removeprefix("file://") if uri.startswith("file://") else None
@@ -59,7 +60,7 @@ def check_places(repo: Opened, engine: Engine) -> list[dict[str, Any]]:
     if engine.is_remote:
         check_folders(repo)
     places = [("repository", "root", repo.place)]
-    places += [(what, "source", place) for what, place in _sources(repo)]
+    places += [(what, "source", place) for what, place in _sources(repo.job)]
     folders = [Reachable(what, place, repo.storage_options.get(section)) for what, section, place in places]
     return answers(engine, _inspection(repo, engine, folders))
 
@@ -100,8 +101,8 @@ def _version(found: Mapping[str, str]) -> str:
     return "a source folder of tidemill that is not installed" if known == UNKNOWN else f"tidemill {known}"
 
 
-def _sources(repo: Opened) -> list[tuple[str, str]]:
-    found = [(f"source `{name}`", source.place) for name, source in repo.job.sources.items()]
+def _sources(job: Job) -> list[tuple[str, str]]:
+    found = [(f"source `{name}`", source.place) for name, source in job.sources.items()]
     return [(what, place) for what, place in found if place is not None]
 
 

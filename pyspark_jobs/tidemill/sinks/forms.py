@@ -6,7 +6,7 @@ Committed files are read back without the code of their sink. INVARIANT: the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -59,13 +59,18 @@ def unstaged(files: Sequence[tuple[bytes, str]], schema: pa.Schema, extension: s
     return pa.concat_tables(tables)
 
 
+def with_added(schema: Iterable[pa.Field], nullable: bool = True) -> pa.Schema:
+    """Return the columns of a sink followed by those that Tidemill adds to its rows: `_batch_id` and `_seq`."""
+    return pa.schema([*schema, *(pa.field(name, pa.int64(), nullable) for name in ADDED)])
+
+
 def rows_of(change: Change, at: SinkPlace) -> pa.Table:
     """Return the rows that a change adds, in order, with `_batch_id` and `_seq`.
 
     They may be in files of any form, because another sink may have staged them. `CorruptState` if one is not as its
     commit says.
     """
-    schema = pa.schema([*change.schema, *(pa.field(name, pa.int64(), nullable=False) for name in ADDED)])
+    schema = with_added(change.schema, nullable=False)
     tables = [schema.empty_table()]
     for _, file in change.adds:
         content = fetch(at.store, file.name, file.checksum)

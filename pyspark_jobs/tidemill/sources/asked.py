@@ -163,8 +163,3 @@ def after(files: Sequence[SourceFile], since: str | None, now: str | None) -> Se
         return files
     place = next((place for place, one in enumerate(files) if one.position == now), None)
     return None if place is None else files[place + 1 :]
-
-
-def as_planned(split: Split) -> SourceFile:
-    """Return what a split was planned from."""
-    return SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from ..protocol.records import Split
+from ..protocol.records import SkippedFile, Split
 from ..schema import TIMESTAMP
 from ..store import Store
 from .content import Content
@@ -52,6 +52,16 @@ class SourceFile:
     size: int
     modified_ms: int
     position: str = ""
+
+    @classmethod
+    def planned(cls, split: Split) -> SourceFile:
+        """Return what a split was planned from."""
+        return cls(split.source, split.path, split.etag, split.size, split.modified_ms)
+
+    @classmethod
+    def skipped(cls, file: SkippedFile) -> SourceFile:
+        """Return a file that a commit took out of the input. When it arrived is not recorded."""
+        return cls(file.source, file.path, file.etag, file.size, 0)
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def record(
             continue  # commits remember its position
         first.setdefault((split.source, split.path), (number, split))
     files = {
-        SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(
+        SourceFile.planned(split): Known(
             split.etag,
             split.size,
             split.modified_ms,
@@ -234,9 +234,7 @@ def record_skipped(
 def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: int, time_ms: int) -> None:
     """Record requeued rows that wait from `version` on. The batch that reads them records them as read."""
     known = {
-        SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(
-            split.etag, split.size, split.modified_ms, version, "", REQUEUED
-        )
+        SourceFile.planned(split): Known(split.etag, split.size, split.modified_ms, version, "", REQUEUED)
         for split in splits
     }
     put(ledger, known, time_ms)

@@ -23,6 +23,7 @@ from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import position
 from ..protocol.retained import kept_objects, kept_versions, pinned
 from ..repo.opened import Opened
+from ..store import Store
 
 READERS = 16
 """How many commits are read at once. Reading is waiting, on S3."""
@@ -51,7 +52,7 @@ def lineage(repo: Opened, refs: Refs) -> Lineage:
     alive = list(heads.values())
     refs_through = min(0 if head is None else head.refs_through for head in alive)
     newest = {branch: _own(head, branch) for branch, head in heads.items()}
-    newest |= {dropped: _newest(repo, dropped) for dropped in refs.dropped}
+    newest |= {dropped: _newest(repo.store, dropped) for dropped in refs.dropped}
     logs |= {dropped: Log(repo.store, dropped) for dropped in refs.dropped}  # a promotion at work may hold some
     return Lineage(refs, logs, newest, refs_through)
 
@@ -80,10 +81,10 @@ def _commits(found: Lineage, versions: list[VersionOf]) -> Iterator[tuple[Versio
             yield from zip(part, pool.map(lambda at: found.logs[at.branch].commit(at.version), part), strict=True)
 
 
-def _newest(repo: Opened, dropped: str) -> int:
+def _newest(store: Store, dropped: str) -> int:
     """Return the newest version of a branch that was dropped, or -1. A stalled process may still commit there."""
     prefix = names.commits(dropped)
-    numbers = (names.number_in(prefix, entry.name) for entry in repo.store.list(prefix))
+    numbers = (names.number_in(prefix, entry.name) for entry in store.list(prefix))
     return max((number for number in numbers if number is not None), default=-1)
 
 
@@ -111,7 +112,7 @@ def look(repo: Opened, refs: Refs) -> tuple[list[Garbage], list[int]]:
     kept = kept_names(known)
     dead = dead_bases(refs.bases, kept)
     kept |= {one.name for one in named(_without(refs, dead))}
-    return garbage(refs, known.heads, kept, _listing(repo), known.refs_through), dead
+    return garbage(refs, known.heads, kept, _listing(repo.store), known.refs_through), dead
 
 
 def collect(repo: Opened, deadline: float | None = None, on_deleted: OnDeleted | None = None) -> Collected:
@@ -137,7 +138,7 @@ def delete_garbage(repo: Opened) -> int:
     refs = repo.refresh()
     known = lineage(repo, refs)
     kept = kept_names(known) | {one.name for one in named(refs)}
-    found = garbage(refs, known.heads, kept, _listing(repo), known.refs_through)
+    found = garbage(refs, known.heads, kept, _listing(repo.store), known.refs_through)
     repo.store.delete_many([one.name for one in found])
     return len(found)
 
@@ -158,7 +159,7 @@ def _without(refs: Refs, dead: Sequence[int]) -> Refs:
     return dataclasses.replace(refs, bases=[base for base in refs.bases if base.number not in dead])
 
 
-def _listing(repo: Opened) -> Iterator[Stored]:
+def _listing(store: Store) -> Iterator[Stored]:
     for prefix in COLLECTED:
-        for entry in repo.store.list(prefix):
+        for entry in store.list(prefix):
             yield Stored(entry.name, entry.size)

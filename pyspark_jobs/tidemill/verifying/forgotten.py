@@ -18,7 +18,7 @@ from .. import names
 from ..errors import TidemillError
 from ..forgetting.key_text import key_in_row, possible_keys
 from ..forgetting.keys import holds
-from ..forgetting.published import added_fields, records, rows_of, shown_files, sink_of
+from ..forgetting.published import records, rows_of, shown_files, sink_of
 from ..forgetting.quarantine import texts_of
 from ..protocol.compatible import first_name
 from ..protocol.garbage import COLLECTED
@@ -29,7 +29,7 @@ from ..repo.opened import Opened
 from ..repo.operators import declared_operators
 from ..schema import to_arrow
 from ..sinks.asked import folder_of
-from ..sinks.forms import unstaged
+from ..sinks.forms import unstaged, with_added
 from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import fetch
@@ -158,7 +158,7 @@ class Search:
         for file in files if forgotten else ():
             if self._is_new(file.name, is_kept):
                 with self._reading(file.name):
-                    schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
+                    schema = with_added(to_arrow(commit.sinks[sink]["schema"]))
                     data = fetch(self.repo.store, file.name, file.checksum)
                     table = unstaged([(data, file.suffix)], schema, file.extension, file.name)
                     self._note(file.name, self._in_table(forgotten, table, sink), f"rows of sink `{sink}`")
@@ -237,4 +237,4 @@ class Search:
         folders = described.get("partitionBy") or []
         fields = [field for field in to_arrow(described["schema"]) if field.name not in folders]
         extension = f".{name.rpartition('.')[2]}"
-        return unstaged([(data, "")], pa.schema([*fields, *added_fields()]), extension, name)
+        return unstaged([(data, "")], with_added(fields), extension, name)

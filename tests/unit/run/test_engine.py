@@ -13,7 +13,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.protocol.records import OperatorMetrics
-from tidemill.run import backlog, choice, drain
+from tidemill.run import backlog, drain
 from tidemill.run import engine as chosen
 from tidemill.run import plan as planning
 from tidemill.settings import Settings
@@ -49,10 +49,10 @@ class Started:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, has_spark: bool = True) -> None:
         self.names: list[str] = []
-        real = choice.engine_for
-        monkeypatch.setattr(choice, "has_spark", lambda: has_spark)
+        real = chosen.engine_for
+        monkeypatch.setattr(chosen, "has_spark", lambda: has_spark)
         monkeypatch.setattr(
-            choice, "engine_for", lambda spark, name, *rest: self.names.append(name) or real(None, "local")
+            chosen, "engine_for", lambda spark, name, *rest: self.names.append(name) or real(None, "local")
         )
 
 

@@ -18,7 +18,10 @@ import pytest
 import tidemill as tm
 from tests.crash import worlds
 from tests.model import every_operator
+from tidemill.actions.forget import Forget
 from tidemill.cli.main import main
+from tidemill.forgetting import published as forgotten_files
+from tidemill.forgetting import state as forgotten_state
 from tidemill.protocol.entries import NewBranch
 from tidemill.protocol.refs_log import position
 from tidemill.state import disk_cache
@@ -743,3 +746,36 @@ def test_forgetting_again_says_that_there_is_nothing_to_do(tmp_path: Path, capfd
     out, err = capfd.readouterr()
     assert out == "version 2 has forgotten 1 key already; deleted 0 objects\n"
     assert "no longer be readable" not in err
+
+
+def test_what_the_look_found_without_the_key_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    for rows in ([(BOB, 2)], [(ALICE, 1), (BOB, 5)], [("carol", 4)]):
+        arrive(tmp_path, *rows)
+    r.run(engine="local")
+    reads: list[str] = []
+    with_keys, filtered = forgotten_state._with_keys, forgotten_files._filtered
+    monkeypatch.setattr(forgotten_state, "_with_keys", lambda *given: reads.append(given[2].name) or with_keys(*given))
+    monkeypatch.setattr(forgotten_files, "_filtered", lambda *given: reads.append(given[2].uri) or filtered(*given))
+    report = r.forget("spend", [ALICE], "why", {"spend": "who"})
+    twice = {name for name in reads if reads.count(name) == 2}
+    assert twice == set(report.rewritten) and len(set(reads)) > len(twice) >= 2
+    assert r.verify(deep=True, forgotten=True).problems == []
+    assert set(pq.read_table(tmp_path / "out")["who"].to_pylist()) == {BOB, "carol"}
+
+
+def test_an_object_that_was_merged_after_the_look_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    for rows in ([(BOB, 2)], [(ALICE, 1), (BOB, 5)], [("carol", 4)]):
+        arrive(tmp_path, *rows)
+    r.run(engine="local")
+    hold = Forget.hold
+
+    def merged(self: Forget, repo: Any, plan: Any) -> None:
+        assert merge(opened(tmp_path).opened, rule=MergeRule(1 << 40, 0)).merged
+        repo.refresh()
+        hold(self, repo, plan)
+
+    monkeypatch.setattr(Forget, "hold", merged)
+    r.forget("spend", [ALICE], "why", {"spend": "who"})
+    assert r.verify(deep=True, forgotten=True).problems == []

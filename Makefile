@@ -94,8 +94,8 @@ fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache, 
 chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SECONDS (600); TIDEMILL_SEED repeats, TIDEMILL_MINIO adds MinIO
 	@$(PYTHON_BIN)/python -m tests.crash.chaos
 
-exhaustive: build ## try every damage, restore and failed write, of which `make check` tries a sample; takes an hour
-	TIDEMILL_EXHAUSTIVE=1 $(IN_MEMORY) $(PYTEST) -q $(SERVERS) tests/crash tests/model/test_requests.py $(ARGS)
+exhaustive: build ## try every damage, restore, failed write, and longer random runs, of which `make check` tries a sample; takes hours
+	TIDEMILL_EXHAUSTIVE=1 $(IN_MEMORY) $(PYTEST) -q $(SERVERS) tests/crash tests/model $(ARGS)
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

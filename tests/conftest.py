@@ -13,13 +13,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import later
+from tests.airflow import home as airflow_home
 from tests.servers.minio import MinioServer
 from tests.servers.s3 import S3Server
 
 if TYPE_CHECKING:
     from tests.servers.spark_cluster import SparkCluster
 
-pytest.register_assert_rewrite("tests.model.at_once")
+pytest.register_assert_rewrite(
+    "tests.model.at_once", "tests.airflow.facts", "tests.golden.damaging", "tests.unit.upkeep.merged"
+)
 _workers: list[dict[str, int]] = []
 # A busy machine may take any time for an example.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,14 +30,19 @@ settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let this process store the bytecode of tests and of the package, also where PYTHONDONTWRITEBYTECODE is set.
+    """Set where Airflow lives, and let this process store bytecode, also where PYTHONDONTWRITEBYTECODE is set.
 
     Tests start hundreds of processes, which would compile the package again each. The bytecode of what tests write
     themselves is not stored, because they may write a file again within a second.
     """
+    airflow_home.begin()
     sys.dont_write_bytecode = False
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "pyspark_jobs", quiet=2)
+
+
+def pytest_unconfigure() -> None:
+    airflow_home.end()
 
 
 def pytest_collection_finish() -> None:

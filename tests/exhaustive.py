@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections.abc import Sequence
 from typing import TypeVar
 
+from tidemill.store.fault import Write
+
 EXHAUSTIVE = bool(os.environ.get("TIDEMILL_EXHAUSTIVE"))
 
 Case = TypeVar("Case")
+Way = TypeVar("Way")
 
 
 def some(cases: Sequence[Case], number: int) -> list[Case]:
@@ -20,3 +24,18 @@ def some(cases: Sequence[Case], number: int) -> list[Case]:
     if EXHAUSTIVE or len(cases) <= number:
         return list(cases)
     return [cases[at] for at in sorted(random.Random(number).sample(range(len(cases)), number))]
+
+
+def failing(writes: Sequence[Write], ways: Sequence[Way], number: int) -> list[tuple[int, Way]]:
+    """Return which writes fail, by their numbers from 1, and how: each in all ways if the run is exhaustive.
+
+    Otherwise so many, the ways in turn. Most of them are creates, which decide what counts.
+    """
+    if EXHAUSTIVE:
+        return list(itertools.product(range(1, len(writes) + 1), ways))
+    creates = [at for at, write in enumerate(writes, 1) if write.verb == "create"]
+    others = [at for at, write in enumerate(writes, 1) if write.verb != "create"]
+    first = some(creates, max(number * 2 // 3, number - len(others)))
+    chosen = sorted([*first, *some(others, number - len(first))])
+    tried = zip(itertools.cycle(chosen), itertools.cycle(ways), strict=False)
+    return list(dict.fromkeys(itertools.islice(tried, number)))

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
-
-UNKNOWN = "unknown"
+from . import _native
 
 
-@functools.cache
 def version_of_tidemill() -> str:
-    """Return the installed version, or `UNKNOWN` if Tidemill runs from a source folder."""
-    try:
-        return importlib.metadata.version("tidemill")
-    except importlib.metadata.PackageNotFoundError:
-        return UNKNOWN
+    """Return the version, which the Rust core has compiled in. Reading package metadata takes longer than a batch."""
+    return _native.__version__

@@ -7,9 +7,9 @@ must pass `inside` before it is used.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from .errors import CorruptState, InvalidInput
+from .values import dataclass
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")

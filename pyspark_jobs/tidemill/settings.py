@@ -8,18 +8,16 @@ unchanged.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .errors import InvalidInput
 from .spelling import unknown
 from .units import duration_ms, size_bytes, whole_number
+from .values import dataclass
 
 _FILE = "tidemill.toml"
 
@@ -191,6 +189,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     variables = {f"TIDEMILL_{name.upper()}": f"tidemill.{name}" for name in _NAMES}
     for name in environment:
         if name.startswith("TIDEMILL_") and name not in variables:
+            import difflib
+
             near = difflib.get_close_matches(name, variables, n=1, cutoff=0.85)
             if near:
                 raise InvalidInput(f"unknown setting `{name}` in the environment; did you mean `{near[0]}`?")
@@ -201,6 +201,8 @@ def _from_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
+        import tomllib
+
         return _flat(tomllib.loads(path.read_text(encoding="utf-8")), "")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidInput(f"read settings from `{path}`: {error}") from error

@@ -5,7 +5,6 @@ Pure text. Every place that looks up a name a user wrote raises its error throug
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from .errors import InvalidInput
@@ -14,6 +13,8 @@ from .errors import InvalidInput
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice that is most similar to `word`, ignoring case, or None if nothing is similar."""
     by_lower = {choice.lower(): choice for choice in choices}
+    import difflib
+
     found = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from .names import ENGINES
 from .secret_names import is_secret, is_secret_setting
 from .settings import check_keys
 from .spelling import unknown
+from .values import dataclass
 
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 _SECTIONS = ("root", "source", "sink")

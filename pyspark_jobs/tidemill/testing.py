@@ -10,7 +10,6 @@ import dataclasses
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +32,7 @@ from .sources.rows import Rows
 from .spelling import unknown
 from .state.columns import MapColumns
 from .units import MOST_DURATION_MS
+from .values import dataclass
 
 OUTPUT_COLUMNS = ADDED
 ACCEPTED = Accepted(adopt_sink=True)

@@ -1,11 +1,8 @@
-"""An Airflow of its own for these tests: home, database (SQLite) and DAG folder in a temporary folder.
-
-INVARIANT: nothing here or in the test modules imports airflow at the top, because Airflow reads its settings when
-it is first imported, and the fixture `airflow_home` must come before.
-"""
+"""What tests of Airflow share: its database, DAG files as text, and the fake command line."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -20,39 +17,16 @@ from tests.processes import living
 FAKE = Path(__file__).resolve().parent / "fake"
 
 
-def settings_of(home: Path) -> dict[str, str]:
-    """The environment of an Airflow that lives in `home` and looks at no other folder."""
-    return {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
-        "AIRFLOW__API_AUTH__JWT_SECRET": "x" * 64,
-        "AIRFLOW__API__SECRET_KEY": "y" * 64,
-        "NO_COLOR": "1",
-    }
-
-
 @pytest.fixture(scope="session")
-def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A fresh Airflow with a migrated database; its DAG folder is `dags` below."""
-    home = tmp_path_factory.mktemp("airflow")
-    (home / "dags").mkdir()
+def airflow_home() -> Iterator[Path]:
+    """The home of this process (`tests/airflow/home.py`), with a migrated database; its DAG folder is `dags` below."""
     patch = pytest.MonkeyPatch()
-    for name, value in settings_of(home).items():
-        patch.setenv(name, value)
+    patch.setenv("NO_COLOR", "1")
     from airflow.utils.db import initdb
 
     initdb()
-    yield home
+    yield Path(os.environ["AIRFLOW_HOME"])
     patch.undo()
-
-
-@pytest.fixture(scope="session")
-def airflow_settings() -> Callable[[Path], dict[str, str]]:
-    return settings_of
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def connection(**fields: Any) -> Any:
 
 
 def test_an_aws_connection_becomes_variables(airflow_home: object) -> None:
-    from tidemill.airflow.connections import variables_of
+    from tidemill.airflow.calls.connections import variables_of
 
     assert variables_of(connection(**LAKE)) == {
         "AWS_ACCESS_KEY_ID": "AKIA",
@@ -54,7 +54,7 @@ def test_an_aws_connection_becomes_variables(airflow_home: object) -> None:
 
 
 def test_a_spark_connection_becomes_settings(airflow_home: object) -> None:
-    from tidemill.airflow.connections import conf_of
+    from tidemill.airflow.calls.connections import conf_of
 
     assert conf_of(connection(**CLUSTER)) == {
         "spark.master": "spark://master:7077",
@@ -81,7 +81,7 @@ def test_a_spark_connection_becomes_settings(airflow_home: object) -> None:
 def test_a_connection_that_cannot_be_followed_is_refused(
     airflow_home: object, fields: dict[str, Any], said: str
 ) -> None:
-    from tidemill.airflow.connections import conf_of
+    from tidemill.airflow.calls.connections import conf_of
 
     with pytest.raises(InvalidInput, match=said):
         conf_of(connection(**fields))

@@ -12,7 +12,7 @@ import pytest
 
 import tidemill as tm
 from tests.airflow.answers import answering
-from tidemill.airflow.correction_form import FIELDS, fault_of, markdown
+from tidemill.airflow.tasks.correction_form import FIELDS, fault_of, markdown
 from tidemill.pipeline.load import load
 
 PIPELINE = """

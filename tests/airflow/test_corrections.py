@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.airflow.test_branching import command, make
-from tidemill.airflow.command import Command, Exit, Outcome
+from tidemill.airflow.calls.command import Command, Exit, Outcome
 
 __all__ = ["make"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tidemill.airflow.cursor import MOST, Cursor, advance
-from tidemill.airflow.listings import Round
+from tidemill.airflow.waiting.cursor import MOST, Cursor, advance
+from tidemill.airflow.waiting.listings import Round
 from tidemill.sources.contract import SourceFile
 
 
@@ -75,7 +75,7 @@ def test_a_cursor_survives_json_and_anything_else_is_an_empty_one() -> None:
 
 def test_a_folder_is_listed_once_in_a_round_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.csv").write_text("1\n")
-    from tidemill.airflow import listings
+    from tidemill.airflow.waiting import listings
 
     threads: list[int] = []
 
@@ -146,7 +146,7 @@ class Folder:
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Folder:
-    from tidemill.airflow import listings
+    from tidemill.airflow.waiting import listings
 
     made = Folder()
     monkeypatch.setattr(listings, "list_folder", made.list_folder)
@@ -183,7 +183,7 @@ def test_of_a_large_folder_with_growing_names_the_end_is_listed(folder: Folder) 
 def test_a_name_in_the_middle_is_seen_by_the_next_whole_listing(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemill.airflow import listings
+    from tidemill.airflow.waiting import listings
 
     folder.put(*(one for n in range(3_000) for one in entries(f"{n:06}.csv", modified_ms=n)))
     known: Any = {}

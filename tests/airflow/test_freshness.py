@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.airflow.ages import ages_of, exceeded
+from tidemill.airflow.calls.ages import ages_of, exceeded
 from tidemill.errors import InvalidInput
 from tidemill.pipeline.load import load
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ XCOM = {
 
 
 def test_folders_of_sources_and_sinks_are_datasets(airflow_home: object) -> None:
-    from tidemill.airflow.lineage import lineage_of
+    from tidemill.airflow.tasks.lineage import lineage_of
 
     found = lineage_of(XCOM)
     (read,), (written,) = found.inputs, found.outputs
@@ -64,29 +63,27 @@ def test_folders_of_sources_and_sinks_are_datasets(airflow_home: object) -> None
     ],
 )
 def test_folders_have_the_names_of_openlineage(airflow_home: object, uri: str, expected: tuple[str, str]) -> None:
-    from tidemill.airflow.lineage import dataset
+    from tidemill.airflow.tasks.lineage import dataset
 
     assert dataset(uri) == expected
 
 
 def test_rows_of_several_sources_are_not_counted_by_source(airflow_home: object) -> None:
-    from tidemill.airflow.lineage import lineage_of
+    from tidemill.airflow.tasks.lineage import lineage_of
 
     found = lineage_of({**XCOM, "sources": {"a": "s3://lake/a", "b": "s3://lake/b", "table": None}})
     assert [(one.name, one.inputFacets) for one in found.inputs] == [("a", {}), ("b", {})]
 
 
 def test_a_run_with_nothing_to_do_reads_and_writes_no_dataset(airflow_home: object) -> None:
-    from tidemill.airflow.lineage import lineage_of
+    from tidemill.airflow.tasks.lineage import lineage_of
 
     found = lineage_of({**XCOM, "versions": [], "sinks": {}})
     assert (found.inputs, found.outputs) == ([], [])
 
 
 @pytest.mark.servers("run Airflow with a listener")
-def test_a_real_run_emits_its_lineage(
-    tmp_path: Path, airflow_home: Path, airflow_settings: Callable[[Path], dict[str, str]]
-) -> None:
+def test_a_real_run_emits_its_lineage(tmp_path: Path, airflow_home: Path) -> None:
     inbox, out, log = (tmp_path / name for name in ("inbox", "out", "events.jsonl"))
     inbox.mkdir()
     (inbox / "1.csv").write_text("word\na\nb\na\n")
@@ -94,7 +91,7 @@ def test_a_real_run_emits_its_lineage(
     pipeline.write_text(PIPELINE.format(inbox=str(inbox), out=str(out)))
     (airflow_home / "dags/words_dag.py").write_text(DAG.format(pipeline=f"{pipeline}:p", root=str(tmp_path / "root")))
     transport = {"type": "file", "log_file_path": str(log), "append": True}
-    env = {**os.environ, **airflow_settings(airflow_home), "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}
+    env = {**os.environ, "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}
     subprocess.run(
         [sys.executable, "-m", "tidemill", "init", f"--root={tmp_path / 'root'}", f"{pipeline}:p"], check=True
     )

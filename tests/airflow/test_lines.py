@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from tidemill.airflow import lines
-from tidemill.airflow.lines import Levels, Lines
+from tidemill.airflow.calls import lines
+from tidemill.airflow.calls.lines import Levels, Lines
 
 
 def taken(*chunks: bytes, has_events: bool = False) -> list[str]:

@@ -206,7 +206,7 @@ def test_an_outage_is_a_warning_and_is_tried_again(
     shop: tm.Repository, tmp_path: Path, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    from tidemill.airflow import listings
+    from tidemill.airflow.waiting import listings
 
     real, calls = listings.list_folder, []
 
@@ -232,7 +232,7 @@ def test_an_idle_round_lists_each_folder_once_and_reads_no_repository(
     """Two triggers share their listings, in threads. Only a folder that changed makes them read the repository."""
     from airflow.triggers.shared_stream import SharedStreamManager
 
-    from tidemill.airflow import heads, listings
+    from tidemill.airflow.waiting import heads, listings
 
     listed, read, here = [], [], threading.get_ident()
     real_list, real_waiting = listings.list_folder, heads.Heads.waiting
@@ -314,7 +314,7 @@ def test_new_files_on_s3_with_a_connection_of_airflow(
     s3_server: S3Server, make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The credentials come from the connection when the trigger runs, and are in no argument."""
-    from tidemill.airflow.heads import list_folder
+    from tidemill.airflow.waiting.heads import list_folder
 
     root, folder = s3_server.new_root(), s3_server.new_root()
     options = dict(s3_server.options)

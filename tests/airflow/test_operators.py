@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.airflow.report import FIGURES
+from tidemill.airflow.calls.report import FIGURES
 
 pytestmark = pytest.mark.servers("run Airflow tasks")
 

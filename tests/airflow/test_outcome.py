@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.airflow.report import FIGURES
+from tidemill.airflow.calls.report import FIGURES
 
 pytestmark = pytest.mark.servers("run Airflow tasks")
 

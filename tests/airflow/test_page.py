@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.airflow.conftest import settings_of, wait_until
+from tests.airflow.conftest import wait_until
 from tests.browser import MISSING, Browser, chromium
 
 pytestmark = pytest.mark.servers("run an Airflow API server", seconds=70)
@@ -123,7 +123,7 @@ def server(airflow_home: Path, folder: Path, example: str) -> Iterator[Server]:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     env = {
-        **os.environ, **settings_of(airflow_home), "AIRFLOW__API__WORKERS": "1",
+        **os.environ, "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "AIRFLOW__CORE__AUTH_MANAGER": "tests.airflow.half_open.HalfOpen",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(Path(tm.__file__).parents[1])]),
@@ -296,8 +296,7 @@ def test_the_plugin_is_light(airflow_home: Path) -> None:
         "import sys, airflow.plugins_manager; before = set(sys.modules); import tidemill.airflow.plugin; "
         "print(*(set(sys.modules) - before))"
     )
-    env = {**os.environ, **settings_of(airflow_home)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = {name for name in done.stdout.split() if not name.startswith("_")}
     assert "tidemill.airflow.plugin" in found <= {"tidemill", "tidemill.airflow", "tidemill.airflow.plugin"}
 

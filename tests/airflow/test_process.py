@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tidemill.airflow import process, report
-from tidemill.airflow.command import Command, Event, Outcome
-from tidemill.airflow.process import Child
+from tidemill.airflow.calls import process, report
+from tidemill.airflow.calls.command import Command, Event, Outcome
+from tidemill.airflow.calls.process import Child
 from tidemill.errors import InvalidInput
 
 pytestmark = pytest.mark.servers("run Airflow tasks")
@@ -34,8 +34,8 @@ WaitFor = Callable[[Callable[[], object], str], None]
 HOST = f"""
 import json, sys
 sys.path.insert(0, {str(Path(__file__).resolve().parents[2] / "pyspark_jobs")!r})
-from tidemill.airflow.command import Command
-from tidemill.airflow.process import Child
+from tidemill.airflow.calls.command import Command
+from tidemill.airflow.calls.process import Child
 command = Command("run", "retail.py:p", "file:///lake")
 print(Child(command, print, print, env=json.loads(sys.argv[1])).run().ended, flush=True)
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidemill.airflow.pull_request import branch_of_run, headline, markdown, without_values
+from tidemill.airflow.tasks.pull_request import branch_of_run, headline, markdown, without_values
 from tidemill.names import check_name
 
 

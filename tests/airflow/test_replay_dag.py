@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.airflow.pull_request import branch_of_run
+from tidemill.airflow.tasks.pull_request import branch_of_run
 from tidemill.pipeline.load import load
 
 PIPELINE = """

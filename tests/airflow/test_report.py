@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemill.airflow import report
-from tidemill.airflow.command import Command, Outcome
+from tidemill.airflow.calls import report
+from tidemill.airflow.calls.command import Command, Outcome
 from tidemill.counts import versions_of
 
 COMMAND = Command("run", "retail.py:p", "s3://lake")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.airflow import report
-from tidemill.airflow.command import Command, Outcome
-from tidemill.airflow.rowless import without_rows
+from tidemill.airflow.calls import report
+from tidemill.airflow.calls.command import Command, Outcome
+from tidemill.airflow.calls.rowless import without_rows
 from tidemill.cli.main import main
 
 PIPELINE = """

@@ -154,7 +154,7 @@ for number in range(100):
 TIMED = """
 import sys, time
 from airflow.dag_processing.dagbag import DagBag
-import airflow.sdk, tidemill.airflow.streams  # noqa
+import airflow.sdk, tidemill.airflow.dags.streams  # noqa
 for _ in range(2):  # the first parse imports the rest of Airflow
     started = time.process_time()
     bag = DagBag(dag_folder=sys.argv[1], load_op_links=False)

@@ -181,7 +181,7 @@ def test_trigger_survives_storage_and_shows_no_option(due: Callable[..., Any]) -
 
 
 def test_credentials_of_the_environment_count_for_the_root() -> None:
-    from tidemill.airflow.heads import root_options
+    from tidemill.airflow.waiting.heads import root_options
 
     env = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "None", "HOME": "/x"}
     assert root_options({"root": {"aws_access_key_id": "c"}, "sink": {"x": "y"}}, env) == {
@@ -194,7 +194,7 @@ def test_credentials_of_the_environment_count_for_the_root() -> None:
 def test_triggers_import_no_engine_before_they_read() -> None:
     code = """
 import sys
-import tidemill.airflow.triggers, tidemill.airflow.sweeps
+import tidemill.airflow.triggers, tidemill.airflow.tasks.sweeps
 print([name for name in ("pyspark", "pandas", "boto3", "pyarrow", "tidemill.reader") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

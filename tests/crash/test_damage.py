@@ -25,7 +25,7 @@ from tests.exhaustive import some
 
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
 SAMPLE = 40
-MANY = {"memory": 90, "folder": 50}
+MANY = {"memory": 30, "folder": 15}
 """How many damages a slow test tries. A folder gets fewer: objects are read in the same way from every store."""
 
 

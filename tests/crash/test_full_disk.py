@@ -20,8 +20,8 @@ import pytest
 
 import tidemill as tm
 from tests.crash import worlds
+from tests.crash.actions import ACTIONS, Action, again, differences, settle, two_operators
 from tests.crash.full_disk import full_disk
-from tests.crash.test_corrections import ACTIONS, Action, again, differences, settle, two_operators
 from tests.crash.worlds import World
 from tests.exhaustive import EXHAUSTIVE
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow("interrupt a run at every step")
 PROBE = importlib.import_module("tidemill.store.probe")
 """The module, which the function of its name hides."""
 
-POINTS = 3
+POINTS = 2
 """Of all calls of an action that need space, so many are tried, unless `TIDEMILL_EXHAUSTIVE` is set."""
 STORED = ("state/", "output/", "quarantine/")
 BATCH = Action(two_operators, lambda world: world.run(1), is_once=False)

@@ -1,4 +1,4 @@
-"""`kill -9` of a running drain at ten points, then a rerun: everything equals an undisturbed run's."""
+"""`kill -9` of a running drain at some of ten points, then a rerun: everything equals an undisturbed run's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.crash.drain import BATCHES, ROOT, Point, Project, command, kill_at, seen
+from tests.exhaustive import some
 
 pytestmark = pytest.mark.slow("interrupt a run at every step")
 
@@ -24,18 +25,18 @@ MARKS = [  # what appears – the drain is killed as soon as it is seen
 ]
 
 
-def test_ten_kills_and_reruns_equal_an_undisturbed_run(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kills_and_reruns_equal_an_undisturbed_run(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     calm, killed = project("calm"), project("killed")
     for folder in (calm, killed):
         subprocess.run(command(folder, "init"), check=True, capture_output=True)
     subprocess.run(command(calm, "run"), check=True, capture_output=True)
-    between = 0
-    for number, mark in enumerate(MARKS):
+    between, marks = 0, some(MARKS, 5)
+    for number, mark in enumerate(marks):
         death = kill_at(killed, "local", Point(mark))
         with capsys.disabled():
             print(f"kill {number + 1}: {death.step}")
         between += death.is_between
-    assert between >= 7
+    assert between > len(marks) // 2
     subprocess.run(command(killed, "run"), check=True, capture_output=True)
     expected, found = seen(calm), seen(killed)
     assert expected["version"] == BATCHES - 1

@@ -20,10 +20,11 @@ from pathlib import Path
 import pytest
 
 from tests.crash.drain import BATCHES, Project, command, seen, step_of
+from tests.exhaustive import EXHAUSTIVE
 
 pytestmark = pytest.mark.slow("interrupt a run at every step")
 
-EVENTS = int(os.environ.get("TIDEMILL_KILLS", "12"))
+EVENTS = int(os.environ.get("TIDEMILL_KILLS", "20" if EXHAUSTIVE else "6"))
 SEED = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
 MOST_SECONDS = 120
 ENDED_WELL = (0, 3)

@@ -6,7 +6,6 @@ merge, nothing that a record names is missing, and the next merge finishes.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,20 +16,21 @@ import pytest
 
 import tidemill as tm
 from tests.crash import worlds
-from tests.crash.test_corrections import Action as Begun
-from tests.crash.test_corrections import copied, in_faults, prepared, two_operators
+from tests.crash.actions import Action as Begun
+from tests.crash.actions import copied, in_faults, prepared, two_operators
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
+from tests.exhaustive import EXHAUSTIVE, failing
 from tidemill.engines.local import LocalEngine
 from tidemill.store.fault import Crash, Fault
 from tidemill.store.memory import MemoryStore
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import MergeReport, merge
 
-pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=60)
+pytestmark = pytest.mark.slow("interrupt a run at every step")
 
 ALL = MergeRule(ratio=1 << 40, least_rows=0)
-EVERY = [13, pytest.param(2, marks=pytest.mark.slow("interleave two processes at every second store call"))]
+EVERY = 2 if EXHAUSTIVE else 7
 """At every how many calls of one process the other one runs."""
 VERBS = ("get", "put", "create", "stat", "put_hint", "delete_many", "list")
 
@@ -107,25 +107,21 @@ def check(world: World, expected: dict[str, Any], what: str) -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-@pytest.mark.parametrize("every", EVERY)
-def test_a_batch_may_run_at_any_moment_of_a_merge(world: World, tasks: int, every: int) -> None:
+def test_a_batch_may_run_at_any_moment_of_a_merge(world: World, tasks: int) -> None:
     before = begun(world)
     world.open().run(engine="local", tasks=tasks, max_batches=2)
     expected = worlds.seen(world)
     world.load(before)
     with interrupted(0, lambda: None) as calls:
         assert len(merged(world).merged) == 2
-    for at in range(1, len(calls) + 1, every):
+    for at in range(1, len(calls) + 1, EVERY):
         world.load(before)
         with interrupted(at, lambda: world.open().run(engine="local", tasks=tasks, max_batches=2)):
             merged(world)
         check(world, expected, f"at call {at}: {calls[at - 1]}")
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_a_batch_that_merges_its_inputs_overtakes_a_merge(
-    world: World, every: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_merges_its_inputs_overtakes_a_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidemill.state import layers
 
     before = begun(world)
@@ -136,7 +132,7 @@ def test_a_batch_that_merges_its_inputs_overtakes_a_merge(
     with interrupted(0, lambda: None) as calls:
         merged(world)
     overtaken = 0
-    for at in range(1, len(calls) + 1, every):
+    for at in range(1, len(calls) + 1, EVERY):
         world.load(before)
         with interrupted(at, lambda: world.run(2)):
             overtaken += len(merged(world).overtaken)
@@ -144,15 +140,14 @@ def test_a_batch_that_merges_its_inputs_overtakes_a_merge(
     assert overtaken
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_a_merge_may_run_at_any_moment_of_a_run(world: World, every: int) -> None:
+def test_a_merge_may_run_at_any_moment_of_a_run(world: World) -> None:
     before = begun(world)
     world.run(2)
     expected = worlds.seen(world)
     world.load(before)
     with interrupted(0, lambda: None) as calls:
         world.run(2)
-    for at in range(1, len(calls) + 1, every):
+    for at in range(1, len(calls) + 1, EVERY):
         world.load(before)
         with interrupted(at, lambda: merged(world)):
             world.run(2)
@@ -160,15 +155,14 @@ def test_a_merge_may_run_at_any_moment_of_a_run(world: World, every: int) -> Non
 
 
 @HERE_OR_IN_TASKS
-@pytest.mark.parametrize("every", EVERY)
 def test_two_merges_interleaved_at_any_call_merge_each_range_once(
-    world: World, every: int, merged: Callable[[World], MergeReport]
+    world: World, merged: Callable[[World], MergeReport]
 ) -> None:
     before = begun(world)
     expected = worlds.seen(world)
     with interrupted(0, lambda: None) as calls:
         merged(world)
-    for at in range(1, len(calls) + 1, every):
+    for at in range(1, len(calls) + 1, EVERY):
         world.load(before)
         with interrupted(at, lambda: merged(world)):
             merged(world)
@@ -182,10 +176,9 @@ def newest(world: World) -> dict[str, list[str]]:
 
 
 @HERE_OR_IN_TASKS
-@pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("merges", [False, True], ids=["batches keep runs", "batches merge runs"])
 def test_history_may_be_collected_at_any_moment_of_a_merge(
-    world: World, every: int, merges: bool, merged: Callable[[World], MergeReport], monkeypatch: pytest.MonkeyPatch
+    world: World, merges: bool, merged: Callable[[World], MergeReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch runs, the floor is raised to it, and what only older versions name is deleted."""
     from tidemill.state import layers
@@ -202,7 +195,7 @@ def test_history_may_be_collected_at_any_moment_of_a_merge(
     world.load(before)
     with interrupted(0, lambda: None) as calls:
         merged(world)
-    for at in range(1, len(calls) + 1, every):
+    for at in range(1, len(calls) + 1, EVERY):
         world.load(before)
         what = f"at call {at}: {calls[at - 1]}"
         with interrupted(at, batch_and_collect):
@@ -214,15 +207,14 @@ def test_history_may_be_collected_at_any_moment_of_a_merge(
         assert world.open().verify(deep=True).problems == [], what
 
 
-@pytest.mark.parametrize("every", EVERY)
-def test_a_merge_may_run_at_any_moment_of_a_collection(world: World, every: int) -> None:
+def test_a_merge_may_run_at_any_moment_of_a_collection(world: World) -> None:
     two_operators(world)
     merged(world)
     world.run(1)
     before, expected = world.save(), newest(world)
     with interrupted(0, lambda: None) as calls:
         assert world.open().maintain(keep_versions=1).deleted
-    for at in range(1, len(calls) + 1, every):
+    for at in range(1, len(calls) + 1, EVERY):
         world.load(before)
         what = f"at call {at}: {calls[at - 1]}"
         with interrupted(at, lambda: merged(world)):
@@ -234,9 +226,8 @@ def test_a_merge_may_run_at_any_moment_of_a_collection(world: World, every: int)
         assert world.open().verify(deep=True).problems == [], what
 
 
-@pytest.mark.slow("crash at every write in every way")
 @pytest.mark.parametrize("merged", [merged, merged_in_tasks])
-def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finishes(
+def test_after_a_crash_at_a_write_nothing_is_missing_and_the_next_merge_finishes(
     world: World, merged: Callable[[World], MergeReport]
 ) -> None:
     before, key = prepared(world, Begun(two_operators, merged, is_once=False))
@@ -244,10 +235,10 @@ def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finish
     expected = worlds.seen(calm)
     assert len(merged(calm).merged) == 2
     writes = store.writes
-    for at, effect in itertools.product(range(1, len(writes) + 1), EFFECTS):
+    for at, effect in failing(writes, EFFECTS, 12):
         what = f"after `{effect}` at write {at}: {writes[at - 1]}"
         inner = copied(before)
-        disturbed, store = in_faults(world, inner, [Fault(at, effect)], key)  # type: ignore[list-item]
+        disturbed, store = in_faults(world, inner, [Fault(at, effect)], key)
         try:
             merged(disturbed)
         except (Crash, tm.StoreUnavailable):
@@ -262,7 +253,6 @@ def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finish
         assert worlds.seen(disturbed) == expected, what
 
 
-@pytest.mark.slow("crash at every write")
 def test_after_a_crash_at_any_write_of_a_collection_refs_name_no_deleted_object(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from tests.crash.worlds import BEFORE, MORE, Snapshot, World
 PARTS = ("refs", "branches", "state", "output", "quarantine", "published")
 OLDER = MORE + 1
 SAMPLE = 40
-MANY = {"memory": 250, "folder": 100}
+MANY = {"memory": 60, "folder": 25}
 """How many combinations a slow test tries, of 728."""
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import tidemill as tm
 from tests.crash import worlds
-from tests.crash.test_corrections import ACTIONS, Action, again
+from tests.crash.actions import ACTIONS, Action, again
 from tests.crash.worlds import Snapshot, World
 from tests.exhaustive import EXHAUSTIVE
 from tests.servers.s3 import S3Server

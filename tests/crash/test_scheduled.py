@@ -29,6 +29,7 @@ from tests.crash import ledger_model, worlds
 from tests.crash.ledger_model import Happened, Version
 from tests.crash.scheduled import Schedule, ScheduledStore, determined
 from tests.crash.worlds import FILES, World
+from tests.exhaustive import EXHAUSTIVE
 from tidemill.repo.open import on_branch
 from tidemill.store import Store, open_store
 from tidemill.upkeep.merge_choice import MergeRule
@@ -325,7 +326,7 @@ def test_two_at_once_leave_what_the_log_says(prepared: list[Prepared], pair: str
 
 
 @pytest.mark.slow("two at once, in many orders")
-@pytest.mark.parametrize("pair", chosen(PAIRS if SEEDS else pairs_of("run", "rewind", "maintain", "untag")))
+@pytest.mark.parametrize("pair", chosen(PAIRS if SEEDS or EXHAUSTIVE else pairs_of("untag")))
 def test_two_at_once_leave_what_the_log_says_in_many_orders(prepared: list[Prepared], pair: str) -> None:
     for seed in range(FIRST_SEED + 1, FIRST_SEED + 1 + (SEEDS or 1)):
         play(prepared, pair, seed)

@@ -26,6 +26,7 @@ from tests.crash import worlds
 from tests.crash.scheduled import Schedule, ScheduledStore, determined
 from tests.crash.test_scheduled import REFUSALS, Prepared, Users
 from tests.crash.test_scheduled import published as seen_by_readers
+from tests.exhaustive import EXHAUSTIVE
 from tidemill.repo.open import on_branch
 from tidemill.repo.steps import Steps
 from tidemill.store import open_store
@@ -158,7 +159,7 @@ def by_n(world: Users, read: Counter[str]) -> dict[int, int]:
 
 
 @pytest.mark.slow("two at once, in many orders")
-@pytest.mark.parametrize("pair", [PAIR] if PAIR else PAIRS if SEEDS else USUAL)
+@pytest.mark.parametrize("pair", [PAIR] if PAIR else PAIRS if SEEDS or EXHAUSTIVE else USUAL)
 def test_two_at_once_on_branches_leave_each_file_once(prepared: Prepared, pair: str) -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + (SEEDS or 1)):
         play(prepared, pair, seed)

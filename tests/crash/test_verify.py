@@ -1,4 +1,4 @@
-"""`verify` names the object for every damage that `test_damage` knows; without damage it finds nothing.
+"""`verify` names the object for a damage that `test_damage` knows; without damage it finds nothing.
 
 It is silent only where the damage is harmless or leaves no trace: see `leaves_no_trace`.
 """
@@ -14,12 +14,15 @@ from tests.crash import damage, worlds
 from tests.crash.damage import Damage
 from tests.crash.test_damage import snapshots
 from tests.crash.worlds import Snapshot, World
+from tests.exhaustive import EXHAUSTIVE
 from tidemill.names import number_of_file
 from tidemill.verifying.findings import Problem
 
-pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=110)
+pytestmark = pytest.mark.slow("damage objects")
 
 FLIPS = 2
+EVERY = 1 if EXHAUSTIVE else 9
+"""At every how many damages `verify` is asked."""
 
 
 def newest(ours: Snapshot, kind: str) -> str:
@@ -52,13 +55,13 @@ def names_it(problem: Problem, one: Damage) -> bool:
     )
 
 
-def check(world: World, phase: str, tmp_path: Path, every: int) -> None:
+def check(world: World, phase: str, tmp_path: Path) -> None:
     ours, others = snapshots(world, phase, tmp_path)
     world.load(ours)
     head = world.open().head.version
     for deep in (False, True):
         assert world.open().verify(deep).problems == []
-    for one in itertools.islice(damage.damages(ours, others, FLIPS, seed=7), 0, None, every):
+    for one in itertools.islice(damage.damages(ours, others, FLIPS, seed=7), 0, None, EVERY):
         damage.apply(world, ours, one)
         found = world.open().verify(deep=True).problems
         if leaves_no_trace(one, ours, phase, head):
@@ -67,13 +70,7 @@ def check(world: World, phase: str, tmp_path: Path, every: int) -> None:
         assert all(problem.what and problem.affects and problem.hint for problem in found)
 
 
-@pytest.mark.slow("damage every object in every way")
 @pytest.mark.parametrize("phase", list(worlds.PHASES))
 @pytest.mark.parametrize("kind", list(worlds.WORLDS))
-def test_every_damage_is_named(kind: str, phase: str, tmp_path: Path) -> None:
-    check(worlds.WORLDS[kind](tmp_path), phase, tmp_path, every=1)
-
-
-@pytest.mark.parametrize("phase", list(worlds.PHASES))
-def test_a_sample_of_damages_is_named(phase: str, tmp_path: Path) -> None:
-    check(worlds.memory_world(tmp_path), phase, tmp_path, every=23)
+def test_a_damage_is_named(kind: str, phase: str, tmp_path: Path) -> None:
+    check(worlds.WORLDS[kind](tmp_path), phase, tmp_path)

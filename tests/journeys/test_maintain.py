@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.journeys.rewound import PIPELINE, command, totals
 from tests.journeys.shop import arrive, files, opened, published, run
-from tests.journeys.test_rewind import PIPELINE, command, totals
 from tidemill.store import open_store
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.exhaustive import EXHAUSTIVE
 from tests.oracle.case import ORIGIN
 from tests.oracle.cases_processor import DELAY, OUTPUT, SCHEMA, STATES, TIMERS, Commanded, commands, event_time
 from tidemill.testing import Tester
@@ -173,7 +174,7 @@ def pipeline(mode: str, processor: Any) -> tm.Pipeline:
 
 
 @pytest.mark.parametrize("mode", ["None", "EventTime", "ProcessingTime"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=60 if EXHAUSTIVE else 4)
 @given(seed=st.integers(0, 10_000), tasks=st.lists(st.integers(1, 4), min_size=12, max_size=12))
 def test_a_naive_loop_gives_the_same_for_any_number_of_tasks_and_across_restarts(mode, seed, tasks):
     has_timers, ttl_ms = mode != "None", 3000 if mode == "ProcessingTime" else None

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.exhaustive import EXHAUSTIVE
 from tidemill._native import key_hashes
 from tidemill.protocol.records import HASH_END, Commit, Segment
 from tidemill.protocol.tiling import DuePlace, due_from
@@ -103,7 +104,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200 if EXHAUSTIVE else 20)
 @given(steps)
 def test_the_fired_timeouts_are_those_of_a_naive_loop(given):
     tester, model, now = Tester(pipeline()), {}, 0

@@ -1,6 +1,6 @@
 """A year of daily batches with a timeout, replayed: the same code gives the same rows, other code what a loop gives.
 
-Of real data it is 100 days, which are more than the timeout, and in an exhaustive run the whole year.
+Of real data it is 50 days, which are more than the timeout, and in an exhaustive run the whole year.
 """
 
 from __future__ import annotations
@@ -11,25 +11,18 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.exhaustive import EXHAUSTIVE
 from tests.model import retail
+from tests.model.real_days import real_days
 
-DAYS = 100
+DAYS = 50
 
 
-@pytest.fixture(params=["made-up", pytest.param("real", marks=pytest.mark.slow("a year of real data"))])
+@pytest.fixture(params=["made-up", pytest.param("real", marks=pytest.mark.slow("days of real data"))])
 def folder(request: Any, tmp_path: Path) -> Path:
     if request.param == "made-up":
         (tmp_path / "data").mkdir()
         return retail.make_small(tmp_path / "data")
-    if not retail.REAL.is_dir():
-        pytest.skip("real data not there: put the 305 daily files of Online Retail into ../shared/data/online-retail")
-    if EXHAUSTIVE:
-        return retail.REAL
-    (tmp_path / "days").mkdir()
-    for day in sorted(retail.REAL.glob("*.csv"))[:DAYS]:
-        (tmp_path / "days" / day.name).symlink_to(day)
-    return tmp_path / "days"
+    return real_days(tmp_path / "days", DAYS)
 
 
 def doubled(batch_time: Any, customer: Any, row: Any, state: Any) -> Any:

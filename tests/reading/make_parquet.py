@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from tests.reading.inputs import ZONE
 from tests.reading.make import RECORDED, write
-from tests.reading.parquet_files import ARROW_FILES, INPUTS, SPARK_FILES, ArrowFile, SparkFile
+from tests.reading.parquet_file import ArrowFile, SparkFile
+from tests.reading.parquet_files import ARROW_FILES, INPUTS, SPARK_FILES
 from tests.reading.plain import exact
 
 ARCHIVE = RECORDED / "parquet.zip"

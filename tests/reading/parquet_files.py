@@ -7,68 +7,12 @@ that tests need.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 
-
-@dataclass(frozen=True)
-class ArrowFile:
-    """A table that pyarrow writes, with the options of the writer, and the schemas to read the file with."""
-
-    table: pa.Table
-    reads: tuple[str, ...]
-    options: dict[str, Any] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
-    """What Spark writes into the footer, without `org.apache.spark.`."""
-
-
-@dataclass(frozen=True)
-class SparkFile:
-    """A query whose rows Spark writes, with settings of the session, and the schemas to read the file with."""
-
-    query: str
-    reads: tuple[str, ...]
-    settings: dict[str, str] = field(default_factory=dict)
-
-
-INTS = ("tinyint", "smallint", "int", "bigint")
-NUMBERS = (*INTS, "float", "double", "decimal(3,0)", "decimal(10,0)", "decimal(20,0)", "decimal(12,2)", "string")
-TIMES = ("timestamp", "timestamp_ntz", "date", "bigint")
-TEXTS = ("string", "binary", "int")
-
-DAYS = [
-    date(1, 1, 1),
-    date(1582, 10, 14),
-    date(1582, 10, 15),
-    date(1969, 12, 31),
-    date(2024, 2, 29),
-    date(9999, 12, 31),
-]
-MOMENTS = [
-    datetime(1, 1, 1),
-    datetime(1582, 10, 15),
-    datetime(1893, 3, 31, 23, 59, 59, 999000),
-    datetime(1969, 12, 31, 23, 59, 59, 1000),
-    datetime(2024, 10, 27, 1, 30),
-    datetime(9999, 12, 31, 23, 59, 59, 999000),
-]
-NEAR = [datetime(1677, 9, 22), datetime(1900, 1, 1), datetime(1970, 1, 1, 0, 0, 0, 1), datetime(2262, 4, 11)]
-"""Times that 64 bits of nanoseconds hold."""
-
-
-def v(values: list[Any], kind: pa.DataType | None = None, nullable: bool = True) -> pa.Table:
-    """Return a table of one column `v`, with a null at the end if it may have nulls."""
-    cells = pa.array([*values, None] if nullable else values, kind)
-    return pa.table([cells], schema=pa.schema([pa.field("v", cells.type, nullable=nullable)]))
-
-
-def as_v(*kinds: str) -> tuple[str, ...]:
-    """Return the schemas of a column `v` of each type."""
-    return tuple(f"v {kind}" for kind in kinds)
+from tests.reading.parquet_file import DAYS, MOMENTS, NEAR, NUMBERS, TEXTS, TIMES, ArrowFile, SparkFile, as_v, v
+from tests.reading.parquet_nested import nested
 
 
 def _integers() -> dict[str, ArrowFile]:
@@ -254,101 +198,6 @@ def _columns() -> dict[str, ArrowFile]:
     }
 
 
-def _nested() -> dict[str, ArrowFile]:
-    person = pa.struct([("name", pa.string()), ("age", pa.int32())])
-    deep = pa.struct([("p", person), ("tags", pa.list_(pa.struct([("k", pa.string()), ("n", pa.int16())])))])
-    people = [{"name": "a", "age": 1}, {"name": None, "age": 2}, None]
-    deeply = [
-        {"p": people[0], "tags": [{"k": "x", "n": 1}, None, {"k": None, "n": None}]},
-        {"p": None, "tags": []},
-        {"p": people[1], "tags": None},
-    ]
-    lists = [[1, None, 3], [], [4]]
-    maps = [[("a", 1), ("b", None)], [], [("c", 3)]]
-    return {
-        "struct": ArrowFile(
-            v(people[:2], person),
-            as_v(
-                "struct<name: string, age: int>",
-                "struct<age: int, name: string>",
-                "struct<age: bigint>",
-                "struct<AGE: int, more: string>",
-                "struct<more: int>",
-                "struct<name: string, age: tinyint>",
-                "struct<name: int>",
-                "string",
-                "array<int>",
-            ),
-        ),
-        "struct-deep": ArrowFile(
-            v(deeply, deep),
-            as_v(
-                "struct<p: struct<name: string, age: int>, tags: array<struct<k: string, n: smallint>>>",
-                "struct<tags: array<struct<n: int, k: string, z: date>>, p: struct<z: int, name: string>>",
-                "struct<tags: array<struct<z: date>>>",
-                "struct<p: struct<z: int>>",
-                "struct<q: struct<z: int>, p: struct<age: bigint>>",
-            ),
-        ),
-        "struct-required": ArrowFile(
-            pa.table(
-                [pa.array([{"x": 1}, {"x": 2}], pa.struct([pa.field("x", pa.int32(), False)]))],
-                schema=pa.schema([pa.field("v", pa.struct([pa.field("x", pa.int32(), False)]), False)]),
-            ),
-            as_v("struct<x: int>", "struct<y: int>", "struct<x: bigint, y: int>"),
-        ),
-        "list": ArrowFile(
-            v(lists, pa.list_(pa.int32())),
-            as_v("array<int>", "array<bigint>", "array<string>", "int", "map<int, int>", "array<array<int>>"),
-        ),
-        "list-of-item": ArrowFile(
-            v(lists, pa.list_(pa.int32())), as_v("array<int>"), {"use_compliant_nested_type": False}
-        ),
-        "list-of-lists": ArrowFile(
-            v([[[1, 2], [], None], [], [[None]]], pa.list_(pa.list_(pa.int16()))),
-            as_v("array<array<smallint>>", "array<array<int>>"),
-        ),
-        "list-large": ArrowFile(v(lists, pa.large_list(pa.int32())), as_v("array<int>")),
-        "list-fixed": ArrowFile(v([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)), as_v("array<int>")),
-        "list-required": ArrowFile(
-            pa.table(
-                [pa.array([[1], []], pa.list_(pa.field("element", pa.int32(), False)))],
-                schema=pa.schema([pa.field("v", pa.list_(pa.field("element", pa.int32(), False)), False)]),
-            ),
-            as_v("array<int>"),
-        ),
-        "list-of-dates": ArrowFile(
-            v([[DAYS[0], None]], pa.list_(pa.date32())), as_v("array<date>", "array<timestamp_ntz>")
-        ),
-        "list-of-binary": ArrowFile(v([[b"a", None]], pa.list_(pa.binary())), as_v("array<string>", "array<binary>")),
-        "list-of-null": ArrowFile(v([[None], []], pa.list_(pa.null())), as_v("array<int>", "array<string>")),
-        "map": ArrowFile(
-            v(maps, pa.map_(pa.string(), pa.int32())),
-            as_v("map<string, int>", "map<string, bigint>", "map<int, int>", "array<struct<key: string, value: int>>"),
-        ),
-        "map-of-structs": ArrowFile(
-            v([[(1, {"name": "a", "age": 2})]], pa.map_(pa.int32(), person)),
-            as_v("map<int, struct<age: int>>", "map<bigint, struct<name: string, z: int>>"),
-        ),
-        "map-of-lists": ArrowFile(
-            v([[("a", [1, None]), ("b", None)], []], pa.map_(pa.string(), pa.list_(pa.int32()))),
-            as_v("map<string, array<int>>"),
-        ),
-        "map-with-equal-keys": ArrowFile(
-            v([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int32())), as_v("map<string, int>")
-        ),
-        "nested-in-row-groups": ArrowFile(
-            v([[{"name": str(i), "age": i}] * (i % 3) for i in range(12)], pa.list_(person)),
-            as_v("array<struct<age: int, name: string>>"),
-            {"row_group_size": 5, "data_page_version": "2.0", "data_page_size": 16},
-        ),
-        "struct-with-null-field": ArrowFile(
-            v([{"x": None, "y": 1}], pa.struct([("x", pa.null()), ("y", pa.int32())])),
-            as_v("struct<x: string, y: int>", "struct<y: int>"),
-        ),
-    }
-
-
 def _legacy() -> dict[str, ArrowFile]:
     """Files with the marks by which Spark sees that values are in the calendar of Spark 2."""
     # Days and microseconds around each point at which the calendars differ by another number of days.
@@ -396,10 +245,9 @@ ARROW_FILES: dict[str, ArrowFile] = {
     **_texts(),
     **_layouts(),
     **_columns(),
-    **_nested(),
+    **nested(),
     **_legacy(),
 }
-
 _OLD = (
     "SELECT CAST(s AS {kind}) AS v FROM VALUES ('0001-01-01 00:00:00'), ('0300-03-01 12:34:56.789'), "
     "('1000-02-28 00:00:00'), ('1582-10-04 23:59:59.999999'), ('1582-10-15 00:00:00'), ('1850-06-01 12:00:00'), "

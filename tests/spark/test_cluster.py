@@ -26,6 +26,7 @@ import pytest
 import tidemill as tm
 from tests.interpreters import interpreter
 from tests.model import retail, same_result
+from tests.model.real_days import real_days
 from tests.servers.s3 import S3Server
 from tests.servers.spark_cluster import SparkCluster
 from tidemill.engines.worker import MANIFEST, built_for
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.servers("start Spark", seconds=280)
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("on_a_cluster.py")
 SECTIONS = ("root", "source", "sink")
-FILES_A_BATCH = 122
+DAYS, FILES_A_BATCH = 60, 24
 TWICE = """
 import sys
 from tidemill.cli.main import main
@@ -74,10 +75,11 @@ def upload(folder: Path, to: str, options: dict[str, str]) -> None:
         client.put_object(Bucket=bucket, Key=f"{prefix}/{file.name}", Body=file.read_bytes())
 
 
-def test_a_year_of_retail_on_s3_has_the_bits_of_the_local_engine(
+def test_days_of_retail_on_s3_have_the_bits_of_the_local_engine(
     cluster: SparkCluster, tmp_path: Path, s3_server: S3Server
 ) -> None:
-    folder = retail.REAL if retail.REAL.is_dir() else retail.make_small(tmp_path)
+    has_real = retail.REAL.is_dir()
+    folder = real_days(tmp_path / "days", DAYS) if has_real else retail.make_small(tmp_path)
     root, options = s3_server.new_root(), dict.fromkeys(SECTIONS, s3_server.options)
     upload(folder, f"{root}/in", s3_server.options)
     source = Path(retail.__file__).read_text().replace("Path(__file__).resolve().parents[3]", "Path()")

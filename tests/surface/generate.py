@@ -19,11 +19,11 @@ from pathlib import Path
 
 from tidemill.actions.contract import Action, CommitAction, Option, options_of
 from tidemill.actions.registry import ACTIONS, operator_of
-from tidemill.airflow.correction_form import ARGUMENTS, FIELDS
+from tidemill.airflow.tasks.correction_form import ARGUMENTS, FIELDS
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pyspark_jobs/tidemill"
-METHODS, OPERATORS = PACKAGE / "action_methods.py", PACKAGE / "airflow/action_operators.py"
+METHODS, OPERATORS = PACKAGE / "action_methods.py", PACKAGE / "airflow/tasks/action_operators.py"
 GUIDES, REFERENCE = ROOT / "docs/guides", ROOT / "docs/reference/api.md"
 FORMS, CORRECTIONS = GUIDES / "airflow.md", GUIDES / "airflow-corrections.md"
 OWN_DAGS = GUIDES / "airflow-production.md"

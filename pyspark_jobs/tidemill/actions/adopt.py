@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
+from ..values import dataclass
 from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 
 if TYPE_CHECKING:

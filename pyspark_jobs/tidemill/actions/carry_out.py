@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
@@ -27,6 +26,7 @@ from ..repo.overtaken import fenced_if_overtaken
 from ..run.drain import OnProgress
 from ..store.full import is_full
 from ..store.probe import probe
+from ..values import dataclass
 from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs, StepsAction
 
 ROUNDS = 5

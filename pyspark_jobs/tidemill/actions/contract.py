@@ -9,10 +9,10 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..counts import versions_of
+from ..values import dataclass
 
 if TYPE_CHECKING:
     from ..protocol.entries import Entry

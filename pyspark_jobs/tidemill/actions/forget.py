@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of, versions_of
+from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:

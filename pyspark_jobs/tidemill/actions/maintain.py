@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of, versions_of
 from ..names import ENGINES
+from ..values import dataclass
 from .contract import ActionPlan, Option, SeenRefs, Step, StepsAction, option
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ starts only if there is something to rewrite.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..counts import count_of
 from ..names import ENGINES
+from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ own columns, so every difference that remains must be an accepted one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .. import names
@@ -28,6 +28,7 @@ from ..repo.operators import committed_state, declared_operators
 from ..schema import listed
 from ..spelling import unknown
 from ..state.columns import MapColumns
+from ..values import dataclass
 
 Functions = Mapping[str, Function | Mapping[str, Function]]
 """By operator: the function of its only map, or a function for each variable."""

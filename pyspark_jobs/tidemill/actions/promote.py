@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of, versions_of
 from ..errors import Fenced
 from ..names import AUTO, CHOICES
+from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:

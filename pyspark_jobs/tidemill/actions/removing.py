@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput
@@ -37,6 +36,7 @@ from ..sinks.asked import is_called
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..upkeep.collect import collect
+from ..values import dataclass
 from .contract import Seen
 from .forget import Forget, ForgetReport
 

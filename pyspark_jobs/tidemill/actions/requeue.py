@@ -8,19 +8,19 @@ them wait again. A file that is in quarantine as a whole leaves the ledger, so i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..protocol.log import Log
+from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, Seen, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..protocol.kinds import Changes
+    from ..protocol.log import Log
     from ..protocol.records import Commit, Split
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing

@@ -7,12 +7,12 @@ CRASH: withdrawing follows the commit, and the next run completes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
+from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option, source_of_files
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ other files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import names
 from ..errors import InvalidInput
+from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option, source_of_files
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..values import dataclass
 from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 
 if TYPE_CHECKING:

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 from ..actions.registry import ACTIONS, operator_of
 
 if TYPE_CHECKING:
-    from .action_operators import *  # noqa: F403
-    from .assets import sink_asset
-    from .branching import (
+    from .calls.options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
+    from .dags.pipeline import tidemill_dags
+    from .dags.streams import tidemill_dags_from
+    from .new_files import NewFilesTrigger
+    from .tasks.action_operators import *  # noqa: F403
+    from .tasks.assets import sink_asset
+    from .tasks.branching import (
         TidemillBranchOperator,
         TidemillCheckOperator,
         TidemillDiffOperator,
         TidemillPromoteOperator,
         TidemillReplayOperator,
     )
-    from .corrections import TidemillVerifyOperator
-    from .dags import tidemill_dags
-    from .freshness import TidemillFreshnessOperator
-    from .new_files import NewFilesTrigger
-    from .operators import TidemillMaintainOperator, TidemillRunOperator
-    from .options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
-    from .outcome import TidemillOutcomeOperator
-    from .remote import note_results, spark_job
-    from .sensors import TidemillVersionSensor, TidemillWatermarkSensor
-    from .streams import tidemill_dags_from
-    from .sweeps import TidemillSweepOperator
+    from .tasks.corrections import TidemillVerifyOperator
+    from .tasks.freshness import TidemillFreshnessOperator
+    from .tasks.operators import TidemillMaintainOperator, TidemillRunOperator
+    from .tasks.outcome import TidemillOutcomeOperator
+    from .tasks.remote import note_results, spark_job
+    from .tasks.sensors import TidemillVersionSensor, TidemillWatermarkSensor
+    from .tasks.sweeps import TidemillSweepOperator
     from .triggers import DueTrigger
 
 _OF_ACTIONS = [operator_of(verb) for verb, action in ACTIONS.items() if action.has_operator]
@@ -69,35 +69,35 @@ __all__ = [  # noqa: PLE0604
 ]
 
 _HOMES = {
-    "Correct": ".options",
+    "Correct": ".calls.options",
     "DueTrigger": ".triggers",
-    "Freshness": ".options",
-    "Launch": ".options",
-    "Maintain": ".options",
+    "Freshness": ".calls.options",
+    "Launch": ".calls.options",
+    "Maintain": ".calls.options",
     "NewFilesTrigger": ".new_files",
-    "Replay": ".options",
-    "Run": ".options",
-    "Sweep": ".options",
-    "TidemillBranchOperator": ".branching",
-    "TidemillCheckOperator": ".branching",
-    "TidemillDiffOperator": ".branching",
-    "TidemillFreshnessOperator": ".freshness",
-    "TidemillPromoteOperator": ".branching",
-    "TidemillReplayOperator": ".branching",
-    "TidemillMaintainOperator": ".operators",
-    "TidemillOutcomeOperator": ".outcome",
-    "TidemillRunOperator": ".operators",
-    "TidemillSweepOperator": ".sweeps",
-    "TidemillVerifyOperator": ".corrections",
-    "TidemillVersionSensor": ".sensors",
-    "TidemillWatermarkSensor": ".sensors",
-    "Watch": ".options",
-    "note_results": ".remote",
-    "sink_asset": ".assets",
-    "spark_job": ".remote",
-    "tidemill_dags": ".dags",
-    "tidemill_dags_from": ".streams",
-    **dict.fromkeys(_OF_ACTIONS, ".action_operators"),
+    "Replay": ".calls.options",
+    "Run": ".calls.options",
+    "Sweep": ".calls.options",
+    "TidemillBranchOperator": ".tasks.branching",
+    "TidemillCheckOperator": ".tasks.branching",
+    "TidemillDiffOperator": ".tasks.branching",
+    "TidemillFreshnessOperator": ".tasks.freshness",
+    "TidemillPromoteOperator": ".tasks.branching",
+    "TidemillReplayOperator": ".tasks.branching",
+    "TidemillMaintainOperator": ".tasks.operators",
+    "TidemillOutcomeOperator": ".tasks.outcome",
+    "TidemillRunOperator": ".tasks.operators",
+    "TidemillSweepOperator": ".tasks.sweeps",
+    "TidemillVerifyOperator": ".tasks.corrections",
+    "TidemillVersionSensor": ".tasks.sensors",
+    "TidemillWatermarkSensor": ".tasks.sensors",
+    "Watch": ".calls.options",
+    "note_results": ".tasks.remote",
+    "sink_asset": ".tasks.assets",
+    "spark_job": ".tasks.remote",
+    "tidemill_dags": ".dags.pipeline",
+    "tidemill_dags_from": ".dags.streams",
+    **dict.fromkeys(_OF_ACTIONS, ".tasks.action_operators"),
 }
 
 

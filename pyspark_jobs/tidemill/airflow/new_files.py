@@ -19,11 +19,11 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from ..errors import InvalidInput, TidemillError
 from ..secret_names import is_secret
-from .checks import check_root, is_template, seconds_of
-from .connections import aws_variables_aside
-from .cursor import Cursor, advance
-from .heads import Heads, options_of
-from .listings import Known, Listing, Round
+from .calls.checks import check_root, is_template, seconds_of
+from .calls.connections import aws_variables_aside
+from .waiting.cursor import Cursor, advance
+from .waiting.heads import Heads, options_of
+from .waiting.listings import Known, Listing, Round
 
 if TYPE_CHECKING:
     from ..sources.contract import SourceFile

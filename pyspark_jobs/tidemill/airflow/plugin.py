@@ -11,11 +11,11 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from .page import PAGE, SUMMARY, TAB
+
 PREFIX = "/tidemill"
 BUNDLE = f"{PREFIX.removeprefix('/')}/page.js"
 """Relative to the address of Airflow's pages, which may be behind a prefix."""
-PAGE, TAB, SUMMARY = "Tidemill", "Tidemill pipeline", "Tidemill summary"
-"""The names under which Airflow finds the components in the bundle."""
 
 Scope = MutableMapping[str, Any]
 
@@ -29,7 +29,7 @@ class LateApp:
     async def __call__(self, scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         """Answer a request."""
         if self._app is None:
-            from .routes import made
+            from .page.routes import made
 
             self._app = made()
         await self._app(scope, receive, send)

@@ -14,7 +14,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "tidemill",
         "name": "Tidemill",
         "description": "Stateful stream processing as ordinary batch runs.",
-        "sensors": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.sensors"]}],
+        "sensors": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.tasks.sensors"]}],
         "triggers": [
             {
                 "integration-name": "Tidemill",
@@ -25,13 +25,13 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Tidemill",
                 "python-modules": [
-                    "tidemill.airflow.operators",
-                    "tidemill.airflow.outcome",
-                    "tidemill.airflow.branching",
-                    "tidemill.airflow.action_operators",
-                    "tidemill.airflow.corrections",
-                    "tidemill.airflow.sweeps",
-                    "tidemill.airflow.freshness",
+                    "tidemill.airflow.tasks.operators",
+                    "tidemill.airflow.tasks.outcome",
+                    "tidemill.airflow.tasks.branching",
+                    "tidemill.airflow.tasks.action_operators",
+                    "tidemill.airflow.tasks.corrections",
+                    "tidemill.airflow.tasks.sweeps",
+                    "tidemill.airflow.tasks.freshness",
                 ],
             }
         ],

@@ -16,7 +16,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from ..clock import now_ms
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..spelling import unknown
-from .heads import Heads
+from .waiting.heads import Heads
 
 DEFAULT_POLL_S = 60.0
 AGAIN_MS = 15 * 60_000

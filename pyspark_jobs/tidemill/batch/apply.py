@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
 from ..state.versions import OpenedMap, open_map, persist
 from ..store import Store, run_both, side_by_side
+from ..values import dataclass
 from . import wire
 from .batch import Batch, task_attempt
 from .failed_rows import failed_rows, without_numbers

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from .. import _native
@@ -17,6 +17,7 @@ from ..protocol.time import after_batch
 from ..settings import Settings
 from ..sources.contract import BeingRead, EarlyFiles, ReadContext
 from ..store import Store, open_store
+from ..values import dataclass
 from .ranges import cut
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
@@ -23,7 +22,9 @@ from ..pipeline.job import Output, Placed, Port
 from ..protocol.records import Split
 from ..schema import int64_array
 from ..schema.cells import shown_cells
+from ..schema.kernels import pc
 from ..sources.contract import ROW
+from ..values import dataclass
 from .batch import Batch
 from .input import columns_read, only, read_split
 from .sender import Numbered, Origin, Outgoing, Sender

@@ -6,10 +6,9 @@ plan. So the order of an operator's rows is the same as if each split had a chun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
+from ..values import dataclass
 from .wire import ChunkHead
 
 SMALL_BYTES = 64 * 1024

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..pipeline import flow
 from ..pipeline.job import Job, Output, Port
 from ..protocol.records import Requeued, Split
+from ..schema.kernels import pc
 from ..sources import asked
 from ..sources.contract import ROW, Block, ReadContext, SmallFiles
 from ..sources.requeued import read_requeued
+from ..values import dataclass
 
 if TYPE_CHECKING:
     from .batch import Batch

@@ -11,7 +11,7 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..errors import TidemillError
@@ -19,6 +19,7 @@ from ..installed import version_of_tidemill
 from ..settings import Settings
 from ..state.disk_cache import DiskCache
 from ..store import folder_store
+from ..values import dataclass
 from .work import Data, Item, StateWork
 
 _REQUIRED = ("pyarrow", "duckdb", "boto3")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..pipeline.job import Port
 from ..protocol.records import LateRow, Split
+from ..schema.kernels import pc
 from ..sources.contract import ROW
 
 EXAMPLES = 3

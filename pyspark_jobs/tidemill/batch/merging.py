@@ -7,7 +7,6 @@ what a task stores counts only once an entry of `refs/` names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from .. import _native, names
 from ..errors import CorruptState, InternalError, TidemillError
@@ -18,6 +17,7 @@ from ..state.cache import RunCache
 from ..state.columns import MapColumns
 from ..state.versions import LARGEST_COLUMN, open_map
 from ..store import Store
+from ..values import dataclass
 from . import wire
 from .batch import task_attempt
 from .place import Place

@@ -8,7 +8,6 @@ range in memory, on every engine. CRASH: segments carry the migration's attempt 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,6 +16,7 @@ from ..errors import InternalError, TidemillError
 from ..protocol import codec
 from ..protocol.records import Receipt, Segment
 from ..state.versions import LARGEST_COLUMN, open_map, store_run
+from ..values import dataclass
 from . import wire
 from .place import Place
 from .ranges import cut

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ from .. import names
 from ..settings import Settings
 from ..state.cache import RunCache, process_cache
 from ..store import Store, open_store
+from ..values import dataclass
 from .batch import task_attempt
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..pipeline.job import Job, Port
 from ..protocol.progress import iso
 from ..protocol.records import Split
 from ..quarantine.rows import AHEAD, CONTENT, FAILED, LATE, REJECT_SCHEMA
 from ..schema import records_batch, shown_cells
+from ..schema.kernels import pc
 from ..sources.contract import HIDDEN, ROW
+from ..values import dataclass
 from .batch import Batch
 
 LATE_REASON = "late for operator"

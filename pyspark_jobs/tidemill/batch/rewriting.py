@@ -9,17 +9,17 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native, names
 from ..errors import InvalidInput
 from ..operators.keys import KeyValues, cells_of, repeated, shown
 from ..schema import checked, conform, difference, listed, normalise, one_batch
+from ..schema.kernels import pc
 from ..state.columns import MapColumns
+from ..values import dataclass
 
 Function = Callable[..., Any]
 Deadlines = Literal["keep", "clear", "required"]

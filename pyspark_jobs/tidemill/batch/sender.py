@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..operators.contract import BoundOperator, Handle
@@ -20,7 +19,9 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Port
 from ..protocol.records import Furthest, Split
 from ..schema import int64_array
+from ..schema.kernels import pc
 from ..sources.contract import ROW, Block
+from ..values import dataclass
 from . import wire
 from .batch import Batch
 from .held import SMALL_BYTES, Held

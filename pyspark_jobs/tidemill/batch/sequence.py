@@ -8,9 +8,9 @@ all rows of a group. A number is below 2**53, so JSON readers keep all its digit
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..schema import int64_array, int64_scalar
+from ..schema.kernels import call
 
 GROUP_BITS, PLACE_BITS = 20, 32
 _HASH_BITS = 64
@@ -23,15 +23,15 @@ def group_of(key_hash: int) -> int:
 
 def groups_of(order: pa.Array) -> pa.Array:
     """Return the groups in the order numbers of `_native.Operator.take_order`."""
-    return pc.shift_right(order, int64_scalar(PLACE_BITS))
+    return call("shift_right", order, int64_scalar(PLACE_BITS))
 
 
 def sequence(groups: pa.Array, pass_number: int) -> pa.Array:
     """Return `_seq` of rows, of which there is at least one, that are sorted by group."""
     count = len(groups)
-    row = pc.subtract(pc.cumulative_sum(pa.repeat(int64_scalar(1), count)), int64_scalar(1))
+    row = call("subtract", call("cumulative_sum", pa.repeat(int64_scalar(1), count)), int64_scalar(1))
     before = pa.concat_arrays([int64_array([-1]), groups.slice(0, count - 1)])
-    begins = pc.if_else(pc.not_equal(groups, before), row, int64_scalar(0))
-    place = pc.subtract(row, pc.cumulative_max(begins))
+    begins = call("if_else", call("not_equal", groups, before), row, int64_scalar(0))
+    place = call("subtract", row, call("cumulative_max", begins))
     above = pass_number << (GROUP_BITS + PLACE_BITS)
-    return pc.add(pc.add(pc.shift_left(groups, int64_scalar(PLACE_BITS)), place), int64_scalar(above))
+    return call("add", call("add", call("shift_left", groups, int64_scalar(PLACE_BITS)), place), int64_scalar(above))

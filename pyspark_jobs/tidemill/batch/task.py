@@ -7,9 +7,9 @@ every engine reports it alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from ..errors import InvalidInput, TidemillError
+from ..values import dataclass
 from . import apply, scatter, wire
 from .batch import Batch
 from .memory import private_bytes

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from ..errors import KINDS, InternalError, TidemillError
 from ..protocol.records import Furthest, LateRow
+from ..values import dataclass
 from .work import Data
 
 ChunkKind = Literal["rows", "output", "rejects", "late"]

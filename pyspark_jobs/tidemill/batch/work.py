@@ -7,10 +7,10 @@ applied exactly once, even if nothing was sent to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from ..errors import InternalError
+from ..values import dataclass
 
 Data = bytes | memoryview
 """A message. An engine hands on its bytes, and may make a `bytes` of a `memoryview`."""

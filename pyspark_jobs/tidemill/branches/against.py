@@ -7,11 +7,10 @@ branch that also ran by itself may have read other input; its own versions are n
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput, StoreUnavailable
@@ -22,6 +21,8 @@ from ..reading.diff_outputs import OutputDiff
 from ..reading.diff_state import StateDiff
 from ..repo.open import on_branch
 from ..repo.opened import Opened
+from ..schema.kernels import pc
+from ..values import dataclass
 from .covered import CATCH_UP, files_left_out, own_versions
 from .inputs import RecordedFile
 from .level import level_of

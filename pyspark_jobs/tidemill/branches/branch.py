@@ -6,7 +6,6 @@ CRASH: each is one entry of `refs/`, so it is there or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -31,6 +30,7 @@ from ..sinks.asked import seen
 from ..spelling import unknown
 from ..store import Store
 from ..store.probe import probe
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ INVARIANT: the decisions are those of `run`, because both call the same function
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..errors import InvalidInput
 from ..pipeline.job import Job
@@ -21,6 +21,7 @@ from ..repo.identity import check_root
 from ..repo.open import on_branch
 from ..repo.opened import Opened
 from ..repo.operators import differences
+from ..values import dataclass
 from .against import Against, against
 
 

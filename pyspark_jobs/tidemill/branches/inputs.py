@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ..counts import count_of
@@ -18,6 +17,7 @@ from ..repo.opened import Opened
 from ..sources import asked
 from ..sources.contract import SourceFile
 from ..spelling import unknown
+from ..values import dataclass
 
 Files = Literal["recorded", "current"]
 LISTED = 3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..protocol.records import Commit
 from ..repo.open import on_branch_of
 from ..repo.opened import Opened
 from ..repo.steps import Steps, last_repeated
 from ..repo.versions import label
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,10 @@ from ..schema import int64_array, string_array
 from ..sinks import forms
 from ..state.columns import MapColumns
 from ..state.compare import Side, compared
+from ..values import dataclass
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Partial:
     """A part of the job of `repo`, which is the branch that replays."""
 

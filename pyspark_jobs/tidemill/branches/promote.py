@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import InvalidInput
 from ..protocol.compatible import first_name
@@ -30,6 +30,7 @@ from ..repo.steps import Steps, last_repeated
 from ..repo.versions import Needed, branch_name
 from ..run.drain import Limits, OnProgress
 from ..run.engine import Choice
+from ..values import dataclass
 from .covered import check_covered, files_left_out, own_versions
 from .inputs import RecordedFile
 from .replay import ReplayReport, ReplayRequest, replay

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..counts import versions_of
@@ -28,6 +28,7 @@ from ..repo.steps import Steps, leaves_nothing
 from ..repo.versions import VersionSpec, resolve
 from ..run.drain import Limits, OnProgress
 from ..run.engine import Choice
+from ..values import dataclass
 from .branch import branch
 from .inputs import Files, Inputs, RecordedFile
 from .outlook import Outlook

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from ..actions.contract import Action, Option, options_of
 from ..actions.registry import action_of
 from ..counts import count_of
 from ..units import whole_number
+from ..values import dataclass
 from .correct import (
     Consent,
     consent_options,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from ..values import dataclass
 from ..visible import visible_lines
 from .exits import Exit
 from .output import Output

@@ -8,7 +8,6 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import click
 
 from ..counts import count_of
 from ..names import ENGINES
+from ..values import dataclass
 from .exits import Exit
 from .options import pairs
 from .output import Output, output_options, result_file_option

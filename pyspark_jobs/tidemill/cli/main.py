@@ -6,6 +6,7 @@ only, because all of them take longer than many a run.
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
 
+_NEW_OBJECTS = 20_000
+"""After so many new objects Python looks for garbage. Most of those that a start makes stay, so 700 is too few."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 BRANCHES = {"branch": "branch", "branches": "branch"}
 READS = {"status": "read", "log": "log", **BRANCHES, "state": "read", "outputs": "read", "quarantine": "read"}
@@ -95,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     `arguments` default to those of the process.
     """
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     with patient_stdio():
         return _run_command(arguments)
 

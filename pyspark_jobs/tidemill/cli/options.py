@@ -9,13 +9,14 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from ..names import AUTO, CHOICES
 from ..units import whole_number
+from ..values import dataclass
 
 if TYPE_CHECKING:
     from ..reader import Reader

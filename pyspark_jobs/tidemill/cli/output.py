@@ -13,12 +13,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from ..counts import versions_of
+from ..values import dataclass
 from ..visible import visible_lines
 from . import result_file
 from .exits import as_tidemill_error, error_lines, trace

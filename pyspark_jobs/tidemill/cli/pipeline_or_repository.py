@@ -6,10 +6,10 @@ INVARIANT: text of the form `module:name` or `path.py:name` is a reference, what
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ..errors import InvalidInput
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

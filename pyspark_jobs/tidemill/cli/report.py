@@ -102,10 +102,12 @@ def _serve(made: Callable[..., Report], port: int, out: Output) -> int:
     from .serving import Server
 
     made()
-    with Server(port, lambda asked: page(made(asked.get("operator"), asked.get("key")), served=True)) as server:
+    with (
+        Server(port, lambda asked: page(made(asked.get("operator"), asked.get("key")), served=True)) as server,
+        contextlib.suppress(KeyboardInterrupt),  # before it serves
+    ):
         out.line(f"serving {server.url} until you end it with Ctrl-C")
-        with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()
+        server.serve_until_interrupted()
     return Exit.DONE
 
 

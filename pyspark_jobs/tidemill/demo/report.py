@@ -6,7 +6,6 @@ that is reported, so the summary is also right after an interrupted demo.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from ..counts import count_of
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit
 from ..sources import connections
+from ..values import dataclass
 from . import data
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidInput
 from ..store.full import no_temporary_file
+from ..values import dataclass
 from .folder import private_folder, write_whole
 
 VECTOR_MODULE = "jdk.incubator.vector"

@@ -17,7 +17,6 @@ import os
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ..errors import InvalidInput
+from ..values import dataclass
 from .worker import MANIFEST, built_for
 
 FOLDER = "tidemill-env"

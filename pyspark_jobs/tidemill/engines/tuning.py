@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from ..values import dataclass
 from .java import VECTOR_MODULE
 
 _ALWAYS = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ..batch.work import Data, Item
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..protocol.records import Forgotten
 from ..schema import one_batch
+from ..schema.kernels import pc
+from ..values import dataclass
 from .key_text import key_in_row, mentions
 
 

@@ -7,11 +7,10 @@ if the place of a sink has no files, those of the repository with the rows that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import names
 from ..errors import CorruptState, InvalidInput
@@ -21,6 +20,7 @@ from ..protocol.refs import MAIN
 from ..publishing.publish import place_of, read_record
 from ..repo.opened import Opened
 from ..schema import to_arrow
+from ..schema.kernels import pc
 from ..sinks import recorded_folder
 from ..sinks.asked import folder_of, is_called
 from ..sinks.contract import Sink
@@ -29,6 +29,7 @@ from ..sinks.partitions import folder_values
 from ..sinks.public import parsed
 from ..spelling import unknown
 from ..store import ObjectMissing
+from ..values import dataclass
 from .keys import Keys
 from .state import Writing
 

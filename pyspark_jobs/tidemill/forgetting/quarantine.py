@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import names
 from ..protocol.records import Commit, QuarantineFile, digest
 from ..quarantine.rows import CONTENT
 from ..repo.opened import Opened
+from ..schema.kernels import pq
 from ..state.versions import fetch
 from .keys import Keys
 from .state import Writing

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import LARGEST_COLUMN, fetch, open_map, store_run
 from ..store import Store
+from ..values import dataclass
 from .keys import Keys
 
 Maps = Mapping[str, list[Segment]]

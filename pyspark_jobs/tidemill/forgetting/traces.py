@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import names
 from ..counts import count_of
@@ -11,6 +11,7 @@ from ..protocol.log import Log
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
 from ..sinks.partitions import folder_values
+from ..values import dataclass
 from .key_text import mentions, names_key
 from .keys import Keys
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ..schema import listed, to_arrow, type_ddl
 from ..sources.contract import BLOCK_BYTES, HIDDEN
 from ..sources.files import Files
 from ..sources.text_format import CsvFormat, JsonFormat, TextLimits
+from ..values import dataclass
 from ..visible import visible
 from .doubts import CSV_TYPES, FirstLine, other_separator
 from .types import MOST_DIGITS, Texts, Values, declarable, text_type, type_of, why_not

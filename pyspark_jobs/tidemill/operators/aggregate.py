@@ -7,7 +7,7 @@ batch touched ("update" mode), or for each window, or key with an event time, th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import check_names, to_ddl
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .aggregate_initial import AggregateInitial
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
 from .finishing import NEVER_MS, folded

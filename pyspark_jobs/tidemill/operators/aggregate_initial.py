@@ -7,14 +7,14 @@ the error names the missing columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..schema import listed
+from ..schema.kernels import pc
+from ..values import dataclass
 from .functions import Aggregate
 from .initial import Initial
 

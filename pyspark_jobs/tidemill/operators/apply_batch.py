@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput, summary
 from ..schema import checked, is_unnamed, matching, one_batch, to_arrow
+from ..schema.kernels import pc
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .contract import LONGEST_FAILURE, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial
 from .keys import KeySet, KeyValues, cells_of, in_hash_order, repeated, shown

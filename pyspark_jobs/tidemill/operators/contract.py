@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from ..errors import InvalidInput, TidemillError
 from ..schema import to_ddl
 from ..spelling import nearest
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .initial import Initial
 from .session_window import SessionWindow
 from .window import GivenWindow, Window

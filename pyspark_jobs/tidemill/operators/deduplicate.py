@@ -7,7 +7,6 @@ forgotten. Spark: `Dataset.dropDuplicates`, `dropDuplicatesWithinWatermark` (`St
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import has_within, type_ddl
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .contract import Clock, Declared, Defaults, Handle, Input, key_schema
 
 SEEN = "seen"

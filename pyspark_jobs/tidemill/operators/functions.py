@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from ..errors import InvalidInput
 from ..protocol.tied import is_recorded
 from ..schema import type_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

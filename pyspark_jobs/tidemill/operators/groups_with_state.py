@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
 from ..spelling import nearest
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial, check_kind
 

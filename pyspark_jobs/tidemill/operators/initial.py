@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..schema import array_of, checked, matching
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .keys import cells, repeated, shown
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..protocol.records import HASH_END
 from ..schema import one_batch, shown_cells
+from ..schema.kernels import pc
 
 Keys = TypeVar("Keys", pa.Table, pa.RecordBatch)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
 from ..state.columns import MapColumns
 from ..units import duration_ms
+from ..values import dataclass
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial, check_kind
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
 import numpy as np
 import pandas
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..schema.ddl import type_ddl
+from ..schema.kernels import pc
+from ..values import dataclass
 from .pandas_structs import structs_by_position
 
 

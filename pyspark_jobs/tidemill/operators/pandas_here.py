@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from ..errors import InvalidInput
 
 
@@ -12,6 +10,8 @@ def check_pandas(operator: str, method: str, instead: str) -> None:
 
     `method` is the method that needs pandas, `instead` an alternative that does not.
     """
+    from importlib import metadata
+
     try:
         version = metadata.version("pandas")
     except metadata.PackageNotFoundError:

@@ -8,13 +8,13 @@ Spark: `GroupedData.applyInPandasWithState`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
 from ..schema import to_arrow
+from ..values import dataclass
 from .contract import Declared, Handle, Input, OnError, key_schema
 from .groups_with_state import Group, GroupMaps, Timeout
 from .initial import Initial

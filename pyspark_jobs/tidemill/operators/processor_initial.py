@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..schema import checked, normalise
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ This module has the declaration and its checks. The Rust engine decides which ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from ..errors import InvalidInput
 from ..units import duration_ms
+from ..values import dataclass
 
 SESSION = "session_window"
 """The output column with the start and end of a session."""

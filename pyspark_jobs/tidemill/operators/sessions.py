@@ -6,16 +6,16 @@ The Rust engine computes them. The state of a key has one row for each open sess
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import one_batch, to_ddl
+from ..schema.kernels import pc
 from ..state.columns import MapColumns
+from ..values import dataclass
 from .contract import Clock, Defaults, Handle, Input
 from .finishing import ALWAYS_MS, NEVER_MS, folded
 from .functions import Aggregate, engine_arguments, output_and_map, tied_inputs

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from .. import _native
 from ..errors import CallRefused, InvalidInput, raised_by_state
 from ..schema import to_arrow, to_ddl, type_ddl
 from ..units import MOST_DURATION_MS
+from ..values import dataclass
 
 Kind = Literal["value", "list", "map"]
 TimeMode = Literal["None", "ProcessingTime", "EventTime"]

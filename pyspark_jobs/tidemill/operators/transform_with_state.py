@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from ..names import map_name, variable_rule
 from ..schema import to_arrow
 from ..spelling import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from ..values import dataclass
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial
 from .pandas_here import check_pandas

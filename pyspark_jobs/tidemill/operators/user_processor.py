@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import traceback
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput, TidemillError, summary
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ This module has the declaration and its checks. The Rust engine decides into whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from ..errors import InvalidInput
 from ..units import duration_ms
+from ..values import dataclass
 
 START, END = "window_start", "window_end"
 """The key columns of state with a window's start and, if the stream's column holds windows, its end."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import InvalidInput
 from ..names import check_name
 from ..operators.contract import Input, Operator, Windows, key_schema
 from ..schema import type_ddl
+from ..values import dataclass
 from .nodes import EventTime, Keyed, Node, Read, Watermark, Write
 
 TimePolicy = Literal["arrival", "plan"] | Callable[[Any], int]

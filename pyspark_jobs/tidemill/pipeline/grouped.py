@@ -1,4 +1,7 @@
-"""`GroupedStream`: one method for each keyed operator. A new operator adds its method here."""
+"""`GroupedStream`: one method for each keyed operator. A new operator adds its method here.
+
+A method imports its operator, so that a process imports only the operators of its pipeline.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import InvalidInput, repr_of
-from ..operators.aggregate import AggregateOperator
-from ..operators.apply_batch import ApplyBatchOperator, Step
-from ..operators.contract import Operator
-from ..operators.deduplicate import DeduplicateOperator
 from ..operators.functions import Aggregate
-from ..operators.groups_with_state import Group, GroupsWithStateOperator
-from ..operators.map_with_state import MapWithStateOperator, StateSpec
-from ..operators.pandas_with_state import PandasWithStateOperator
-from ..operators.transform_with_state import TransformWithStateOperator
 from .graph import Grouped
 from .pyspark_names import OF_GROUPS, missing
+
+if TYPE_CHECKING:
+    from ..operators.apply_batch import Step
+    from ..operators.contract import Operator
+    from ..operators.map_with_state import StateSpec
 
 S = TypeVar("S")
 """The stream of an operator's output: `pipeline.stream.Stream`."""
@@ -61,6 +61,8 @@ class GroupedStream(Generic[S]):
         >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
         [('a', 1), ('a', 3)]
         """
+        from ..operators.map_with_state import MapWithStateOperator
+
         chosen = "map-with-state" if name is None else name
         return self.add(MapWithStateOperator(chosen, spec, stateSchema, outputSchema, value, on_error))
 
@@ -82,6 +84,8 @@ class GroupedStream(Generic[S]):
         before the first batch, as in `StateSpec.initialState`. In the first batch `func` is called for each of these
         keys, even without rows. Spark: `mapGroupsWithState`.
         """
+        from ..operators.groups_with_state import Group, GroupsWithStateOperator
+
         chosen = "map-groups-with-state" if name is None else name
         group = Group(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
         return self.add(GroupsWithStateOperator(group, "one", outputSchema, stateSchema, initialState))
@@ -102,6 +106,8 @@ class GroupedStream(Generic[S]):
 
         `outputMode` is "append" or "update". Spark: `flatMapGroupsWithState` in Scala.
         """
+        from ..operators.groups_with_state import Group, GroupsWithStateOperator
+
         chosen = "flat-map-groups-with-state" if name is None else name
         group = Group(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
         return self.add(GroupsWithStateOperator(group, "many", outputSchema, stateSchema, initialState))
@@ -122,6 +128,9 @@ class GroupedStream(Generic[S]):
         The function is `func(key: tuple, pdfs: Iterator[pandas.DataFrame], state) -> Iterator[pandas.DataFrame]`. It is
         called once per batch for each key that has rows or has timed out. Spark: `applyInPandasWithState`.
         """
+        from ..operators.groups_with_state import Group
+        from ..operators.pandas_with_state import PandasWithStateOperator
+
         chosen = "apply-in-pandas-with-state" if name is None else name
         group = Group(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
         return self.add(PandasWithStateOperator(group, outputStructType, stateStructType))
@@ -146,6 +155,8 @@ class GroupedStream(Generic[S]):
         event time. With `on_error="quarantine"`, a failing call for a key's rows or timers leaves all variables and
         timers of the key as they were. Spark: `transformWithState`, PySpark's form with `Row`s.
         """
+        from ..operators.transform_with_state import TransformWithStateOperator
+
         chosen = "transform-with-state" if name is None else name
         return self.add(
             TransformWithStateOperator(
@@ -176,6 +187,8 @@ class GroupedStream(Generic[S]):
 
         Spark: `transformWithStateInPandas`.
         """
+        from ..operators.transform_with_state import TransformWithStateOperator
+
         chosen = "transform-with-state-in-pandas" if name is None else name
         return self.add(
             TransformWithStateOperator(
@@ -197,6 +210,8 @@ class GroupedStream(Generic[S]):
         If the stream has a watermark, late rows are dropped. If the event time is also a key column, a key is removed
         when the watermark reaches its event time. Otherwise keys are kept forever.
         """
+        from ..operators.deduplicate import DeduplicateOperator
+
         return self.add(DeduplicateOperator("drop-duplicates" if name is None else name))
 
     def dropDuplicatesWithinWatermark(self, *, name: str | None = None) -> S:
@@ -205,6 +220,8 @@ class GroupedStream(Generic[S]):
         The key is removed when the watermark reaches the row's event time plus the delay. So duplicates are found if
         their event times differ by at most the delay. Spark: `dropDuplicatesWithinWatermark`.
         """
+        from ..operators.deduplicate import DeduplicateOperator
+
         chosen = "drop-duplicates-within-watermark" if name is None else name
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
@@ -225,6 +242,8 @@ class GroupedStream(Generic[S]):
         >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
         [('a', 2, 3)]
         """
+        from ..operators.aggregate import AggregateOperator
+
         if unnamed:
             raise InvalidInput(
                 f"agg: found {repr_of(unnamed[0])}, expected aggregates as keyword arguments",
@@ -264,6 +283,8 @@ class GroupedStream(Generic[S]):
         >>> t.batch([("a", 10)]).outputs
         [('a', 11)]
         """
+        from ..operators.apply_batch import ApplyBatchOperator
+
         chosen = "apply-batch" if name is None else name
         return self.add(ApplyBatchOperator(chosen, step, stateSchema, outputSchema, on_error))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from ..errors import InvalidInput
 from ..operators.contract import BoundOperator, Input
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
+from ..values import dataclass
 from .graph import Graph
 from .nodes import (
     Keyed,

@@ -11,13 +11,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidInput, TidemillError
 from ..spelling import nearest
+from ..values import dataclass
 from .pipeline import Pipeline
 
 

@@ -7,13 +7,14 @@ Nothing is checked or run here. INVARIANT: a node never changes, so streams can 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from ..operators.contract import BoundOperator, Late
 from ..sources.contract import Step
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

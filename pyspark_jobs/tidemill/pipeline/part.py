@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from ..errors import InvalidInput
 from ..spelling import unknown
+from ..values import dataclass
 from .job import Job
 
 

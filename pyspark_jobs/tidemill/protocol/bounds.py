@@ -6,10 +6,10 @@ is written, so code behind them never sees a number that is out of range.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from ..names import LAST_NUMBER
+from ..values import dataclass
 
 INT64_MAX = 2**63 - 1
 LAST_MS = 253_402_300_799_999

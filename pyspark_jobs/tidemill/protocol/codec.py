@@ -33,7 +33,7 @@ from .records import (
     digest,
 )
 from .refs import Refs
-from .typed import Unfit, reader
+from .typed import Unfit, hints, reader
 
 AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
@@ -198,10 +198,9 @@ def _check_ranges(record: Any) -> None:
 
 
 @functools.cache
-def _bounded(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
+def _bounded(kind: Any) -> dict[str, Callable[[Any], Any]]:
     """Return the fields of a record class that are an integer with a range, or an object of such integers."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {name: reader(hint) for name, hint in hints.items() if _has_range(hint)}
+    return {name: reader(hint) for name, hint in hints(kind).items() if _has_range(hint)}
 
 
 def _has_range(hint: Any) -> bool:
@@ -238,8 +237,7 @@ def _special_fields(kind: type[Any]) -> tuple[list[str], list[str]]:
     """Return the names of the hashes of a record class, and of the fields that are written only if they are set."""
     if not dataclasses.is_dataclass(kind):
         raise TypeError(f"a {kind.__name__} is no JSON value")
-    hints = typing.get_type_hints(kind, include_extras=True)
-    hashes = [name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint)]
+    hashes = [name for name, hint in hints(kind).items() if Hexadecimal() in typing.get_args(hint)]
     fields = dataclasses.fields(kind)
     return hashes, [f.name for f in fields if f.name in _OMITTED and _has_default(f)]
 

@@ -7,7 +7,6 @@ INVARIANT: an accepted difference loses no state: rows written earlier are read 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from .. import names
 from ..errors import InvalidInput
 from ..schema import FieldChange, compare, difference, to_arrow
+from ..values import dataclass
 from . import tied
 from .records import Renamed
 

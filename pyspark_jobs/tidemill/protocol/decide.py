@@ -7,9 +7,9 @@ INVARIANT: a decision depends only on records and arguments, so two drivers that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from ..values import dataclass
 from .kinds import rules_of
 from .progress import iso
 from .records import Commit

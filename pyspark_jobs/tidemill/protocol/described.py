@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NewType
 
 from ..schema import to_arrow
+from ..values import dataclass
 
 Ddl = NewType("Ddl", str)
 """Columns as DDL; empty for no columns."""

@@ -6,9 +6,10 @@ entry is found by whoever reads the next one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from ..values import dataclass
 from .bounds import Ms, Number, Version
 from .records import FORMAT_VERSION, Segment
 

@@ -9,9 +9,9 @@ entry, in the same way.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from .. import names
+from ..values import dataclass
 from .refs import BaseOf, Refs
 from .retained import floor
 

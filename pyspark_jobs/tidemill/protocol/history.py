@@ -8,8 +8,9 @@ history of the head is shown in the sinks exactly once, by its own published rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..values import dataclass
 from .records import Commit, Shown
 
 Ranges = Sequence[tuple[int, int]]

@@ -6,9 +6,9 @@ kind by its name. `Changes` has the types of what may change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
+from ..values import dataclass
 from .bounds import Count, EventMs, Ms, Number, Version
 from .records import (
     AddedOutput,

@@ -11,13 +11,13 @@ import copy
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput
 from ..store import Store, side_by_side
+from ..values import dataclass
 from . import decide
 from .codec import checksum_of, decode, encode
 from .kinds import rules_of

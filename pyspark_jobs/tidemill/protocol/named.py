@@ -7,9 +7,9 @@ listed here or nowhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import singledispatch
 
+from ..values import dataclass
 from .kinds import rules_of
 from .records import AddedOutput, Commit, OutputFile, QuarantineFile, Segment, Split, StoreVersion
 from .refs import Refs

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ..values import dataclass
 from .records import Commit
 
 _CYCLE = 146_097 * 86_400

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from ..values import dataclass
 from .bounds import Change, Count, EventMs, Hash, Ms, Number, Positive, Version
 
 FORMAT_VERSION = 1

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import singledispatch
 from typing import Any
 
 from .. import names
 from ..errors import CorruptState
+from ..values import dataclass
 from .bounds import Ms, Number, Version
 from .entries import (
     Adopt,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ..values import dataclass
 from .records import Commit
 from .refs import MAIN, Refs
 from .retained import fork_of

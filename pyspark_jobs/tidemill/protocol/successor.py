@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import InternalError
 from ..names import LEDGER
+from ..values import dataclass
 from .compatible import present_name
 from .history import last_forget, replaced_at
 from .kinds import KINDS, RECORDED, RESTORED, Changes

@@ -44,6 +44,12 @@ def reader(kind: Any) -> Reader:
 
 
 @functools.cache
+def hints(kind: Any) -> dict[str, Any]:
+    """Return the types of the fields of a record class. To evaluate them takes longer than to read a record."""
+    return typing.get_type_hints(kind, include_extras=True)
+
+
+@functools.cache
 def _reader(kind: Any) -> Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
@@ -69,8 +75,8 @@ def _reader(kind: Any) -> Reader:
 
 
 def _of_record(kind: Any) -> Reader:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    fields = [(f.name, reader(hints[f.name]), _default_of(f)) for f in dataclasses.fields(kind)]
+    kinds = hints(kind)
+    fields = [(f.name, reader(kinds[f.name]), _default_of(f)) for f in dataclasses.fields(kind)]
     check = _check_segment if kind is Segment else _check_object if kind in _OBJECTS else None
 
     def read(raw: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..counts import count_of
@@ -19,6 +18,7 @@ from ..repo.opened import Opened
 from ..schema import difference, to_arrow, to_ddl
 from ..sinks.asked import folder_of, seen
 from ..store import relative_folder
+from ..values import dataclass
 from .publish import place_of, published_through, take_over
 
 LOG = logging.getLogger("tidemill")

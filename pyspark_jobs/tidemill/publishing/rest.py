@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import names
 from ..errors import CorruptState
@@ -17,6 +17,7 @@ from ..repo.opened import Opened
 from ..sinks.asked import folder_of
 from ..sinks.joined import only_versions
 from ..sinks.public import parsed
+from ..values import dataclass
 from .publish import place_of, read_record
 
 LOG = logging.getLogger("tidemill")

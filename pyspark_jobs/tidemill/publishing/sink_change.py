@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..protocol.history import Correction, correction
 from ..protocol.kinds import Changes, rules_of
@@ -20,6 +19,7 @@ from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
 from ..sinks.asked import folder_of
 from ..sinks.joined import can_join
+from ..values import dataclass
 from .rest import Rest, Writing, store_rest
 from .withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_withdrawable
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import QuarantineFile
 from ..schema import empty_table, int64_array, string_array
+from ..schema.kernels import pq
 from ..state.versions import fetch
 from ..store import Store
+from ..values import dataclass
 from ..visible import visible
 from .rows import ABANDON_PLAN, CONTENT, HEADER, REJECT_SCHEMA, UNREADABLE
 

@@ -8,7 +8,6 @@ file whose ETag changed counts as waiting, whatever `overwritten` says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..protocol.records import Commit
@@ -19,6 +18,7 @@ from ..sources.folder import entries_of, open_folder
 from ..sources.ledger import unlike
 from ..sources.listing import Selection
 from ..store import Entry
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

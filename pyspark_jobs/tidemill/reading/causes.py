@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..batch.batch import Batch
 from ..batch.input import only, read_split
@@ -23,8 +22,10 @@ from ..protocol.records import Commit, Plan, Split
 from ..repo.input_files import is_as_read, listed_files
 from ..repo.opened import Opened
 from ..schema import int64_scalar
+from ..schema.kernels import pc
 from ..sources.contract import SourceFile
 from ..state.table import has_key_of
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

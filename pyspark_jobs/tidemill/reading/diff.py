@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from ..repo.opened import Opened
 from ..repo.steps import Steps
 from ..repo.versions import VersionSpec, branch_name, commit_at
 from ..schema import empty_table, int64_array
+from ..values import dataclass
 from .diff_outputs import OutputDiff, output_diff
 from .diff_state import Point, StateDiff, Wanted, state_diff
 from .located import same_operator

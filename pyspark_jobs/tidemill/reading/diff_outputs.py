@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
@@ -22,8 +21,10 @@ from ..protocol.records import Commit, OutputFile, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..protocol.spans import Span, history, without
 from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
+from ..schema.kernels import pc
 from ..sinks.forms import with_added
 from ..sources import connections
+from ..values import dataclass
 from .diff_state import Point
 from .read import decode_files, kept, sink_schema
 

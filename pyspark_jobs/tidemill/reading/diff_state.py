@@ -7,11 +7,10 @@ value that was there. INVARIANT: counts are exact, also if the table has only th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..names import variable_name
@@ -19,10 +18,12 @@ from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..repo.versions import label
 from ..schema import FieldChange, compare, differs, int64_scalar, one_array, shared_columns, to_ddl
+from ..schema.kernels import pc
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.compare import Compared, Side, compared
 from ..state.point import Rows, look_up
+from ..values import dataclass
 from .finished import finished, key_columns
 from .located import Located, located, same_operator, schemas_at
 from .read import kept, key_batch

@@ -9,12 +9,11 @@ the version before it there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
@@ -30,8 +29,10 @@ from ..repo.open import on_branch_of
 from ..repo.opened import Opened
 from ..repo.versions import branch_name
 from ..schema import compare, differs, one_array
+from ..schema.kernels import pc
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
+from ..values import dataclass
 from .causes import Fired, KeyInput, files_of, fired_as_recorded, key_input
 from .finished import finished, key_columns
 from .located import Located, located, operator_in, same_operator, schemas_at

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput
@@ -13,6 +12,7 @@ from ..repo.opened import Opened
 from ..repo.operators import committed_state, declared_operators, live_state, recorded_schemas
 from ..spelling import unknown
 from ..state.columns import MapColumns
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ INVARIANT: whatever cannot be read is reported as a problem, and does not hide t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..repo.operators import recorded_schemas
+from ..values import dataclass
 
 if TYPE_CHECKING:
     from ..protocol.records import Commit, Kind

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
 from ..schema import type_ddl
+from ..schema.kernels import pq
 from ..sinks import json_text
 
 FORMATS = ("parquet", "json", "csv")

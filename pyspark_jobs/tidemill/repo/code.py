@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..counts import named
@@ -14,6 +14,7 @@ from ..protocol.history import effective
 from ..protocol.kinds import rules_of
 from ..protocol.log import Log
 from ..protocol.records import Commit
+from ..values import dataclass
 from .opened import Opened
 
 LOG = logging.getLogger("tidemill")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import names
 from ..clock import now_ms
@@ -24,11 +22,13 @@ from ..protocol.named import named
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import Refs, begin
 from ..protocol.refs_log import position
+from ..schema.kernels import pq
 from ..sources.asked import folder_of
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored, seed_runs, store_seeds
 from ..store import ObjectMissing, folder_store
 from ..store.probe import probe
+from ..values import dataclass
 from .identity import check_root
 from .ledger import store_earlier
 from .opened import Opened

@@ -6,7 +6,6 @@ CRASH: the segment counts once the commit names it, so a file is recorded as rea
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from .. import _native, names
 from ..batch.batch import Batch
@@ -24,6 +23,7 @@ from ..sources.ledger import (
     release,
 )
 from ..state.versions import OpenedMap, open_map, persist
+from ..values import dataclass
 from .opened import Opened
 
 

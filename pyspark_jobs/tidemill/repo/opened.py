@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import OpenedMap, open_map
 from ..store import Store, folder_uri
 from ..store.contract import ObjectMissing
+from ..values import dataclass
 from .touched import Touched
 
 Options = Mapping[str, Mapping[str, Any]]

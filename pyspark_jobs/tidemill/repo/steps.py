@@ -9,7 +9,6 @@ alone, and a version of the effective history has a beginning of the steps of ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from .. import names
@@ -18,6 +17,7 @@ from ..protocol.kinds import rules_of
 from ..protocol.log import Log
 from ..protocol.records import Commit, Plan, VersionOf
 from ..protocol.retained import fork_of
+from ..values import dataclass
 from .opened import Opened
 
 

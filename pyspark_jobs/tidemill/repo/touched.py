@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import TidemillError
 from ..sources.contract import SourceFile
 from ..store import ObjectMissing, Store
+from ..values import dataclass
 
 Content = tuple[str, str, str]
 """Source, path and ETag."""

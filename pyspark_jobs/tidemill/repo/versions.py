@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ..clock import now_ms
@@ -22,6 +21,7 @@ from ..protocol.refs import Held, Refs
 from ..protocol.refs_log import position
 from ..protocol.retained import floor, refuse_if_gone
 from ..spelling import nearest, unknown
+from ..values import dataclass
 from .open import on_branch
 from .opened import Opened
 

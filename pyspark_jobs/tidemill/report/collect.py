@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..branches.branch import BranchInfo, branches_found
@@ -24,6 +24,7 @@ from ..repo.identity import warn_if_moved
 from ..repo.opened import Opened
 from ..repo.operators import recorded_schemas
 from ..repo.versions import branch_name
+from ..values import dataclass
 from .data import BranchLine, LookUp, OperatorState, Report, Watermark
 from .graph import graph_of
 from .points import Names, point_of

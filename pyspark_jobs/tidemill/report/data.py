@@ -6,10 +6,11 @@ INVARIANT: no field holds a credential, and no value is a number that JavaScript
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..protocol.records import Kind
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ INVARIANT: a point has a bounded size. Names of segments and files stay behind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..protocol.records import Commit, Parent
 from ..protocol.refs import Tagged
+from ..values import dataclass
 from .data import Point
 from .values import shown
 

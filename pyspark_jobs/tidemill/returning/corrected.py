@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import Split
 from ..repo.opened import Opened
 from ..schema import checked, conform, listed
+from ..schema.kernels import pq
 from ..sources.contract import ROW, ReadContext
 from ..sources.files import Files
 from ..spelling import unknown

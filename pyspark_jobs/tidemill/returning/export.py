@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
 from ..pipeline.job import Job
@@ -26,6 +24,7 @@ from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
 from ..repo.versions import VersionSpec, unless_given_up
 from ..schema import empty_table, int64_array, type_ddl
+from ..schema.kernels import pc, pq
 from ..sinks import json_text
 from ..sources.requeued import rows_as
 from ..spelling import unknown

@@ -6,7 +6,6 @@ Reads only. INVARIANT: a file is read again only while it is in quarantine by th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..protocol.records import Commit, SkippedFile
 from ..repo.input_files import is_as_read, listed_files
@@ -14,6 +13,7 @@ from ..repo.opened import Opened
 from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import QUARANTINED, SKIPPED, Known, look_up
+from ..values import dataclass
 from .export import ROW_ID
 from .requeued_before import Row, RowOf
 

@@ -7,7 +7,6 @@ whether a row came back, because an object with requeued rows was deleted with i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from ..repo.opened import Opened
 from ..repo.steps import first_own
 from ..sources.ledger import requeued_objects
 from ..sources.requeued import fetch
+from ..values import dataclass
 from .export import ROW_ID
 
 

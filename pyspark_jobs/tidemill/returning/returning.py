@@ -6,7 +6,6 @@ Reads only. INVARIANT: a row comes back to those that have not taken it, and onc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from ..sources.asked import is_positioned, parse
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, Known, look_up
 from ..sources.requeued import rows_as
+from ..values import dataclass
 from .corrected import corrected
 from .export import FIXED, ROW_ID, check_source, exported_name, quarantined_rows, sources_of
 from .released import NotReleased, Released, released

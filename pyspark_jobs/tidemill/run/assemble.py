@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..batch.batch import Batch
 from ..batch.lateness import first_late
@@ -21,6 +20,7 @@ from ..publishing.owners import NOT_SHARED, Shared, described
 from ..repo.code import this_code
 from ..repo.identity import folders_read
 from ..repo.opened import Opened, airflow
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ from ..sources.contract import BeingRead
 from ..store import run_both, side_by_side
 from ..store.full import is_full
 from ..store.probe import probe
+from ..values import dataclass
 from . import plan as planning
 from .assemble import Publishing
 from .backlog import Backlog, listing_if_possible

@@ -9,7 +9,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from .. import names
@@ -30,6 +30,7 @@ from ..repo.operators import initial_state, live_state
 from ..sources.asked import intake_of
 from ..sources.contract import BeingRead, EarlyFiles
 from ..store import run_both
+from ..values import dataclass
 from .assemble import Executed, Publishing, active_ms, assemble
 from .tasks import TaskCount, assigned, cut_of, scatter_count, task_count
 

@@ -11,7 +11,7 @@ import logging
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..clock import now_ms
 from ..counts import count_of
@@ -30,6 +30,7 @@ from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, compare
 from ..store import side_by_side
 from ..units import time_ms
+from ..values import dataclass
 from .assemble import active_ms
 
 LOG = logging.getLogger("tidemill")

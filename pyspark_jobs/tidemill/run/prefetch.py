@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..sources import asked
 from ..sources.asked import read_early
 from ..sources.contract import BeingRead, Early, EarlyFiles, SourceFile
 from ..store import side_by_side
+from ..values import dataclass
 from .engine import planned_bytes
 
 EARLY_BYTES = 8 * 1024**2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Literal
 
 from ..batch.batch import Batch
@@ -12,6 +11,7 @@ from ..batch.work import Engine
 from ..pipeline.job import Job
 from ..protocol.records import Commit, Plan
 from ..settings import Settings
+from ..values import dataclass
 from .engine import estimated_rows, planned_bytes, read_bytes, state_bytes
 
 TaskCount = int | Literal["auto"]

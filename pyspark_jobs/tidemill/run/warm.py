@@ -11,7 +11,6 @@ import importlib.metadata
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..batch import inspection
@@ -24,6 +23,7 @@ from ..repo.opened import Opened
 from ..settings import Settings
 from ..sinks.asked import folder_of
 from ..store import folder_store
+from ..values import dataclass
 from .workers import answers, check_places, tasks_to_ask
 
 _OLDEST_AIRFLOW = (3, 3)

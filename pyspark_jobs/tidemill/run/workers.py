@@ -19,7 +19,6 @@ from .. import names
 from ..batch.inspection import Inspection, Reachable, worker
 from ..batch.work import Engine
 from ..errors import InvalidInput
-from ..installed import UNKNOWN
 from ..pipeline.job import Job
 from ..protocol.records import Plan
 from ..repo.opened import Opened
@@ -92,13 +91,8 @@ def answers(engine: Engine, asked: Inspection) -> list[dict[str, Any]]:
 def _problems(found: Mapping[str, Any], ours: Mapping[str, str]) -> Iterator[str]:
     where = f"a worker on `{found['host']}` with `{found['python']}`"
     if found["tidemill"] != ours["tidemill"]:
-        yield f"{where} has {_version(found)}, {_OTHER} {_version(ours)}"
+        yield f"{where} has tidemill {found['tidemill']}, {_OTHER} tidemill {ours['tidemill']}"
     yield from (f"{where} {problem}" for problem in found["problems"])
-
-
-def _version(found: Mapping[str, str]) -> str:
-    known = found["tidemill"]
-    return "a source folder of tidemill that is not installed" if known == UNKNOWN else f"tidemill {known}"
 
 
 def _sources(job: Job) -> list[tuple[str, str]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
 from .ddl import type_ddl
+from .kernels import pc
 from .plain import empty_batch, int64_array
 from .types import has_within, listed, normalise
 

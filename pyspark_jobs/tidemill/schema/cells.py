@@ -13,11 +13,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
 from .ddl import type_ddl
+from .kernels import pc
 from .plain import binary_array, int64_array, string_array
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,9 +9,9 @@ No Python number or bool goes to Arrow here, because that would import pandas (`
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from .kernels import pc
 from .plain import int64_array, int64_scalar
 
 _BITS = {pa.float64(): pa.int64(), pa.float32(): pa.int32()}

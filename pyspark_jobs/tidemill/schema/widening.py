@@ -8,12 +8,12 @@ type have the same canonical bytes (docs/format.md, "Key hash").
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from ..values import dataclass
 from .ddl import type_ddl
 
 Exact = Literal["nowhere", "in keys of maps", "everywhere"]

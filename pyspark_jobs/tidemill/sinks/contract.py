@@ -8,13 +8,14 @@ and to withdraw, in order, and keeps the record.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ..protocol.records import OutputFile, PublishedFile
 from ..store import Entry, Store
+from ..values import dataclass
 
 Options = Mapping[str, Any] | None
 """`storage_options["sink"]`."""

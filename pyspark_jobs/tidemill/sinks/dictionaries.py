@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..schema import int64_array
+from ..schema.kernels import call
 
 SMALL_ROWS = 10_000
 """Up to so many rows, every column gets a dictionary, as Arrow and Spark write them."""
@@ -45,12 +45,12 @@ def _repeats(column: pa.ChunkedArray, spread: pa.Array) -> bool:
         return True
     if _distinct_count(column[:SAMPLE_ROWS]) * 2 <= SAMPLE_ROWS:
         return True
-    again = len(spread) - _distinct_count(column.take(spread))
+    again = len(spread) - _distinct_count(call("take", column, spread))
     return again * 2 * len(column) >= len(spread) ** 2
 
 
 def _distinct_count(values: pa.ChunkedArray) -> int:
-    return len(pc.unique(values))
+    return len(call("unique", values))
 
 
 def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:

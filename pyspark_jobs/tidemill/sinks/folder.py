@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ..errors import CorruptState
 from ..protocol.records import OutputFile, PublishedFile, digest
 from ..store import Entry, ObjectMissing, ObjectReplaced, Store, folder_store, side_by_side
+from ..values import dataclass
 from .contract import Applied, Change, Options, Owner, Seen, SinkPlace
 from .public import beginning, parsed, prefix, public_name
 

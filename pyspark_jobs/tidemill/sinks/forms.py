@@ -7,15 +7,15 @@ Committed files are read back without the code of their sink. INVARIANT: the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState
 from ..names import ADDED
 from ..schema import conform, empty_table
+from ..schema.kernels import pq
 from ..state.versions import fetch
+from ..values import dataclass
 from . import json_text
 from .contract import Change, SinkPlace, Staged
 from .dictionaries import columns_with_dictionary

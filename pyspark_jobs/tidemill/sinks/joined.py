@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID
 from ..schema import int64_array, to_ddl
+from ..schema.kernels import pc, pq
+from ..values import dataclass
 from .dictionaries import columns_with_dictionary
 
 GROUP_BYTES = 64 << 20

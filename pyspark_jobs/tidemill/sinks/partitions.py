@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..schema import quoted, string_array
+from ..schema.kernels import pc
 from ..sources import connections
 from ..sources.file_columns import text_value
 from ..sources.listing import NULL_PARTITION, unescaped

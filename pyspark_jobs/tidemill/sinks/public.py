@@ -6,9 +6,9 @@ Pure text. INVARIANT: a name determines the content of its file, so two historie
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ..protocol.records import OutputFile
+from ..values import dataclass
 from .contract import Owner
 
 _UUID, _CONTENT = 8, 12

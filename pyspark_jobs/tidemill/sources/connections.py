@@ -11,13 +11,13 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from ..errors import InternalError, StoreUnavailable
 from ..schema import literal
+from ..values import dataclass
 
 Result = TypeVar("Result")
 

@@ -7,7 +7,7 @@ where or how often the file is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..protocol.records import SkippedFile, Split
 from ..schema import TIMESTAMP
 from ..store import Store
+from ..values import dataclass
 from .content import Content
 from .listing import Selection
 

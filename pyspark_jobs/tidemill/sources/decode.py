@@ -8,11 +8,11 @@ columns are read, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ..schema import empty_table, one_batch
+from ..values import dataclass
 from .contract import BLOCK_BYTES, Block
 
 

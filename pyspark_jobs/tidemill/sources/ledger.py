@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
@@ -19,6 +17,8 @@ from ..names import is_requeued
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
+from ..schema.kernels import call, pc
+from ..values import dataclass
 from .contract import SourceFile
 
 _KEY = pa.schema([pa.field("source", pa.string()), pa.field("path", pa.string())])
@@ -109,8 +109,8 @@ def unlike(ledger: _native.StateMap, files: Sequence[SourceFile]) -> Sequence[So
     if not files or not len(ledger):
         return files
     found, values = ledger.get_many(_keys([(file.source, file.path) for file in files]))
-    same = pc.equal(values.column("etag"), string_array([file.etag for file in files]))
-    left = pc.indices_nonzero(pc.invert(pc.and_kleene(found, same)))
+    same = call("equal", values.column("etag"), string_array([file.etag for file in files]))
+    left = call("indices_nonzero", call("invert", call("and_kleene", found, same)))
     return [files[place] for place in left.to_pylist()]
 
 

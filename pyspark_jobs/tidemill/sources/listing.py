@@ -7,12 +7,12 @@ a partition folder such as `_a=1`. Neither is a file whose name says that it is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InvalidInput
 from ..store import Entry
+from ..values import dataclass
 from .globs import matches
 
 UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".tmp", "~", "_$folder$")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..schema import int64_scalar
+from ..schema.kernels import pc
 
 _NUMBERED = 131_072
 """Up to so many rows are numbered by adding to cached numbers, which is twenty times as fast as counting."""

@@ -6,13 +6,14 @@ Corruption in unused columns is not detected, because only the footer of such co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
 from ..protocol.records import Split
+from ..values import dataclass
 from .columns_by_name import ColumnsByName
 from .contract import ROW
 from .numbers import sequence

@@ -10,11 +10,11 @@ import io
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Split, digest
 from ..schema import conform, one_batch, string_array
+from ..schema.kernels import pq
 from ..store import ObjectMissing, Store
 from .contract import METADATA, METADATA_TYPE, ROW, Block, ReadContext, Source
 from .numbers import sequence

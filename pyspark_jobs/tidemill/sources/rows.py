@@ -11,11 +11,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import array_of, checked, conform, to_ddl
+from ..schema.kernels import pq
 from ..store import open_store
 from .contract import SPLIT_BYTES, Block, ReadContext, SourceFile
 from .files import Files

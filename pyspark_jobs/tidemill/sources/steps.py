@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..schema import check_names, checked, conform, difference, empty_table, normalise, one_batch, to_arrow
 from ..spelling import unknown
+from ..values import dataclass
 from . import connections, sql
 from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW
 

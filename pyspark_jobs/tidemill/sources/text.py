@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from .. import _native
 from ..errors import InternalError
 from ..protocol.records import Split
 from ..quarantine.rejects import FAILFAST, Reject, reject_error, rejects_table
+from ..values import dataclass
 from .contract import BLOCK_BYTES, Block, Misfit, SmallFiles
 from .file_columns import FileColumns
 from .text_format import CsvFormat, TextFormat, TextLimits

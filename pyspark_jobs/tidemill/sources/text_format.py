@@ -5,8 +5,9 @@ INVARIANT: a format says everything that decides which rows a file has; the read
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ..values import dataclass
 from .columns_by_name import ColumnsByName
 
 RECORD_BYTES = 64 * 1024**2

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, repr_of
+from ..schema.kernels import pq
 from ..state.columns import SYSTEM_COLUMNS
 from ..store import full
 from ..store.local_files import sync_folder

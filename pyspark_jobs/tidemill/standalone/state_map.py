@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from .._native import StateMap as EngineMap
 from ..errors import InvalidInput, repr_of
 from ..protocol.records import HASH_END
 from ..schema import is_unnamed, to_arrow
+from ..schema.kernels import pc
 from .iterating import rows_in_parts, sliced
 from .map_arrays import deadlines_in, listed, rows_in
 from .map_files import KEY, STATE, columns_of, no_segment, path_of, read_file, write_file

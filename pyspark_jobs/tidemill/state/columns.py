@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
 from ..schema import to_arrow, to_ddl
+from ..values import dataclass
 
 NO_COLUMNS = pa.schema([])
 """The schema of a key, sub-key or value without columns."""

@@ -7,17 +7,17 @@ The keys that differing segments hold are looked up in both versions. INVARIANT:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..protocol.differing import differing
 from ..protocol.records import HASH_END, Segment
 from ..protocol.tiling import visible
 from ..schema import differs
+from ..schema.kernels import pc
 from ..store import Store
+from ..values import dataclass
 from .cache import RunCache
 from .columns import NO_COLUMNS, MapColumns
 from .point import Rows, as_batch, distinct, look_up, rows_of_keys

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .. import _native
+from ..values import dataclass
 
 MOST_LAYERS = 16
 """Above this number of layers, a batch may merge segments of any size. Fewer are left to `maintain`."""

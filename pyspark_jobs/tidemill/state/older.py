@@ -15,6 +15,7 @@ from .. import _native
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import digest
 from ..schema import compare, normalise, widened
+from ..schema.kernels import pq
 from .columns import SYSTEM_COLUMNS
 
 _KEY_COLUMNS, _SUB_KEY_COLUMNS = b"tidemill.key_columns", b"tidemill.sub_key_columns"
@@ -65,8 +66,6 @@ def columns_key(schema: _native.MapSchema) -> str:
 
 def _own_schema(schema: _native.MapSchema, data: bytes) -> _native.MapSchema | None:
     """Return the columns that a segment says it has, if they are older or newer than those of `schema`."""
-    import pyarrow.parquet as pq
-
     try:
         file = pq.ParquetFile(io.BytesIO(data))
         entries = file.metadata.metadata or {}

@@ -6,7 +6,6 @@ INVARIANT: the rows are those that a scan of the whole map would give for these 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from ..protocol.differing import at_hashes
 from ..protocol.records import HASH_END, Segment
 from ..schema import one_batch
 from ..store import Store
+from ..values import dataclass
 from .cache import RunCache
 from .columns import NO_COLUMNS, MapColumns
 from .table import has_key_of, live_rows, with_shown_deadlines

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .. import _native
 from ..protocol.records import HASH_END, Segment
 from ..schema import int64_scalar, one_batch
+from ..schema.kernels import pc
 from ..store import Store
 from .cache import RunCache
 from .columns import MapColumns
 from .versions import open_map
 
-_LATEST = int64_scalar(253_402_300_799_999).cast(pa.timestamp("ms", "UTC"))
+_LATEST_MS = 253_402_300_799_999
 """The last time that Python can represent, and DuckDB in a condition: the end of the year 9999."""
 
 
@@ -34,7 +34,8 @@ def with_shown_deadlines(table: pa.Table) -> pa.Table:
     """Return rows whose last column is `deadline`, with deadlines after the year 9999 as its end."""
     last = table.num_columns - 1
     deadlines = table.column(last)
-    shown = pc.if_else(pc.greater(deadlines, _LATEST), _LATEST, deadlines)
+    latest = int64_scalar(_LATEST_MS).cast(deadlines.type)
+    shown = pc.if_else(pc.greater(deadlines, latest), latest, deadlines)
     return table.set_column(last, table.schema.field(last), shown)
 
 

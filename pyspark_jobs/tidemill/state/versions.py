@@ -7,7 +7,6 @@ INVARIANT: the segments that `persist` returns show only hashes in `lo..hi`, and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from .. import _native
@@ -17,6 +16,7 @@ from ..protocol.records import HASH_END, Segment, digest
 from ..protocol.tiling import NEVER, DuePlace, due_from, neighbours, visible, with_due_from
 from ..store import Store
 from ..store.contract import ObjectMissing
+from ..values import dataclass
 from .cache import RunCache
 from .layers import Span, to_merge
 from .older import cache_key, columns_key, read_run

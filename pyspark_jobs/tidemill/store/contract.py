@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from .. import names
 from ..errors import CorruptState, InvalidInput
+from ..values import dataclass
 from ..visible import visible
 
 LOG = logging.getLogger("tidemill")

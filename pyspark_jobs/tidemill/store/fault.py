@@ -10,10 +10,11 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeVar
 
 from ..errors import InvalidInput, StoreUnavailable
+from ..values import dataclass
 from .contract import Enters, Entry, Store, checked, read_then_stat
 
 Effect = Literal["before", "after", "torn", "lost", "refused", "late"]

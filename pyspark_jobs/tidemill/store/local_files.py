@@ -12,10 +12,10 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from ..errors import InvalidInput
+from ..values import dataclass
 from . import leftovers
 
 Write = Callable[[BinaryIO], object]

@@ -10,10 +10,11 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import clock
 from ..errors import InvalidInput
+from ..values import dataclass
 from .contract import (
     Enters,
     Entry,

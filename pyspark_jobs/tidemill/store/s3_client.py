@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .. import spelling
 from ..errors import InvalidInput
+from ..values import dataclass
 from .s3_clock import ServerClock
 from .s3_errors import translate_errors
 

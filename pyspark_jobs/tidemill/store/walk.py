@@ -12,8 +12,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..values import dataclass
 from .contract import TEMPORARY, Enters, Entry, Skipped, checked_prefix
 
 _Folders = tuple[tuple[int, int], ...]

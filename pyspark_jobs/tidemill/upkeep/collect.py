@@ -10,7 +10,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from .. import names
 from ..clock import now_ms
@@ -24,6 +23,7 @@ from ..protocol.refs_log import position
 from ..protocol.retained import kept_objects, kept_versions, pinned
 from ..repo.opened import Opened
 from ..store import Store
+from ..values import dataclass
 
 READERS = 16
 """How many commits are read at once. Reading is waiting, on S3."""

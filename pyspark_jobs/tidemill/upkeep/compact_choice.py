@@ -8,7 +8,8 @@ empty, and a row is rewritten about once each time the data of its neighbours do
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from ..values import dataclass
 
 TARGET_BYTES = 128 << 20
 LARGEST_GROUP = 4

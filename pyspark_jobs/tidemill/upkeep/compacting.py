@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import names
 from ..errors import CorruptState, Fenced, InvalidInput
@@ -34,6 +34,7 @@ from ..sinks.asked import folder_of
 from ..sinks.contract import SinkPlace
 from ..sinks.folder import Folder
 from ..sinks.joined import can_join, joined
+from ..values import dataclass
 from .compact_choice import TARGET_BYTES, Group, VersionFiles, choose, split
 
 LOG = logging.getLogger("tidemill")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..batch.merging import Merge
 from ..batch.ranges import cut
 from ..protocol.records import Commit, Segment
 from ..protocol.tiling import State, visible
 from ..state.layers import CHEAP_ROWS, Span, layered
+from ..values import dataclass
 
 
 @dataclass(frozen=True)

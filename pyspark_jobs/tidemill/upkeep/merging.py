@@ -13,7 +13,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from .. import names
@@ -34,6 +34,7 @@ from ..state.older import cache_key, columns_key
 from ..state.versions import checked
 from ..store import ObjectMissing
 from ..store.probe import probe
+from ..values import dataclass
 from .merge_choice import RULE, MergeRule, choose
 
 THREADS = 2

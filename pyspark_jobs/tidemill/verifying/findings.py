@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import TidemillError
+from ..values import dataclass
 
 RESTORE = "restore the object from a backup; nothing is repaired silently"
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import names
 from ..errors import TidemillError
@@ -28,11 +27,13 @@ from ..protocol.retained import floor
 from ..repo.opened import Opened
 from ..repo.operators import declared_operators
 from ..schema import to_arrow
+from ..schema.kernels import pq
 from ..sinks.asked import folder_of
 from ..sinks.forms import unstaged, with_added
 from ..state.columns import MapColumns
 from ..state.older import read_run
 from ..state.versions import fetch
+from ..values import dataclass
 from .findings import Findings
 
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"

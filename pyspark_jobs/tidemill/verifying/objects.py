@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import CorruptState
 from ..protocol.named import Object, named
 from ..protocol.records import Commit, digest
 from ..protocol.refs import Refs
 from ..store import Entry, ObjectMissing, Store
+from ..values import dataclass
 from .findings import Findings
 
 READERS = 16

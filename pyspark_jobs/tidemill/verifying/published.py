@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import names
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
@@ -23,6 +23,7 @@ from ..sinks.asked import folder_of, seen
 from ..sinks.contract import Seen, Sink
 from ..sinks.public import parsed, public_name
 from ..store import Entry
+from ..values import dataclass
 from .findings import Findings
 
 _ONE_BACKUP = "restore `published/` and `branches/` from one backup"

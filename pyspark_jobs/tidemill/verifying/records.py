@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .. import names
 from ..errors import CorruptState
@@ -17,6 +17,7 @@ from ..protocol.records import Commit, Parent, Plan
 from ..protocol.refs import MAIN, Branch, Refs, begin, follow
 from ..protocol.retained import first_kept, floor, pinned
 from ..store import Entry, ObjectMissing, Store
+from ..values import dataclass
 from .findings import Findings
 
 _ONE_BACKUP = "restore `branches/` and `refs/` from one backup"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -16,7 +17,6 @@ from pyspark.sql.types import StructType
 
 import tidemill as tm
 from tidemill import _native
-from tidemill.operators import pandas_here
 from tidemill.operators.contract import Input
 from tidemill.testing import Tester
 
@@ -254,15 +254,15 @@ def test_a_declaration_that_spark_refuses_is_refused(call: Any, message: str) ->
 
 def test_a_missing_or_too_new_pandas_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
-        raise pandas_here.metadata.PackageNotFoundError(name)
+        raise importlib.metadata.PackageNotFoundError(name)
 
     def declare() -> None:
         stream().groupBy("k").applyInPandasWithState(print, "a int", "b int", "update", "NoTimeout")
 
-    monkeypatch.setattr(pandas_here.metadata, "version", lambda name: "3.0.1")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.0.1")
     with pytest.raises(tm.InvalidInput, match=r"needs pandas 2, as PySpark does; found pandas 3\.0\.1"):
         declare()
-    monkeypatch.setattr(pandas_here.metadata, "version", missing)
+    monkeypatch.setattr(importlib.metadata, "version", missing)
     with pytest.raises(tm.InvalidInput, match="needs pandas, which is not installed"):
         declare()
 

@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.unit.protocol import valid_records as make
+from tests.unit.protocol.logs import Counting, filled, log_of, new_store
 from tidemill import names
 from tidemill.errors import CorruptState, Fenced, InternalError, InvalidInput
 from tidemill.protocol.codec import encode
 from tidemill.protocol.log import Committed, Fork, Log
-from tidemill.protocol.numbered import HINT_EVERY
 from tidemill.protocol.records import Parent
-from tidemill.store import Store, open_store
-from tidemill.store.fault import Crash, Fault, FaultStore
-
-
-def new_store() -> Store:
-    return open_store(f"memory://{uuid.uuid4().hex}")
+from tidemill.store import Store
 
 
 @pytest.fixture
 def store() -> Store:
     return new_store()
-
-
-def log_of(store: Store) -> Log:
-    """Return a log that has not read anything yet, and does not pause between retries."""
-    return Log(store, pause=lambda seconds: None)
-
-
-def filled(store: Store, versions: int) -> Log:
-    log = log_of(store)
-    for commit in make.commits(versions):
-        log.create_commit(commit)
-    return log_of(store)
-
-
-class Counting(FaultStore):
-    """A store that counts read requests too, and that lists names after another one in one request, or not."""
-
-    lists_after = False
-
-    reads = 0
-
-    def get(self, name: str) -> bytes:
-        self.reads += 1
-        return super().get(name)
-
-    def stat(self, name: str) -> object:  # type: ignore[override]
-        self.reads += 1
-        return super().stat(name)
-
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Any:
-        self.reads += 1
-        return super().list(prefix, start_after, enters)
-
-
-# plans
 
 
 def test_two_planners_get_the_same_plan(store: Store) -> None:
@@ -94,9 +49,6 @@ def test_branches_do_not_see_each_other(store: Store) -> None:
     filled(store, 2)
     assert Log(store, "other").head() is None
     assert Log(store, "other").plan(0) is None
-
-
-# commits
 
 
 def test_a_commit_is_created_once(store: Store) -> None:
@@ -154,132 +106,6 @@ def test_a_damaged_commit_is_corrupt_state_and_never_skipped(store: Store) -> No
         CorruptState, match="0000000002.json`: expected number 2 of branch `main`, found number 1 of branch `main`"
     ):
         log_of(store).head()
-
-
-# head and its hint
-
-
-@pytest.mark.parametrize("versions", [0, 1, 2, 3, 10])
-@pytest.mark.parametrize(
-    "hint",
-    [
-        None,
-        b"",
-        b"garbage",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b"null",
-        b"[]",
-        b"{}",
-        b'{"version": "3"}',
-        b'{"version": true}',
-        b'{"version": 1.0}',
-        b'{"version": null}',
-        b'{"version": -1}',
-        b'{"version": -7}',
-        b'{"version": 0}',
-        b'{"version": 3}',
-        b'{"version": 9}',
-        b'{"version": 10}',
-        b'{"version": 9999999999}',
-        b'{"version": 99999999999999999999999}',
-    ],
-)
-def test_the_head_is_found_with_any_hint(store: Store, versions: int, hint: bytes | None) -> None:
-    log = filled(store, versions)
-    store.delete(names.head_hint("main"))
-    if hint is not None:
-        store.put(names.head_hint("main"), hint)
-    named = {b'{"version": %d}' % number: number for number in (0, 3, 9, 10, 9999999999)}.get(hint or b"", -1)
-    if named >= versions:
-        with pytest.raises(CorruptState, match="the commit is missing, but"):
-            log.head()
-        return
-    head = log.head()
-    assert (None if head is None else head.version) == (versions - 1 if versions else None)
-
-
-@pytest.mark.parametrize("hint", [None, b"garbage", b'{"version": -1}'])
-def test_a_second_plan_without_commits_shows_that_all_commits_are_lost(store: Store, hint: bytes | None) -> None:
-    log_of(store).create_plan(make.plan(0))
-    assert log_of(store).head() is None  # a first plan waits, nothing is lost
-    log_of(store).create_plan(make.plan(1))
-    if hint is not None:
-        store.put(names.head_hint("main"), hint)
-    with pytest.raises(CorruptState) as caught:
-        log_of(store).head()
-    assert str(caught.value) == (
-        f"read `{store.uri}/branches/main/commits/0000000000.json`: the commit is missing, but "
-        "`branches/main/plans/0000000001.json` shows that it was made; such records are never deleted\n"
-        "hint: restore `branches/main/commits/` from a backup; Tidemill never starts from an older or empty state by "
-        "accident"
-    )
-    assert Log(store, "other").head() is None
-
-
-@given(st.integers(0, 60), st.none() | st.integers(-2, 80), st.lists(st.integers(0, 20), max_size=3))
-@settings(max_examples=60)
-def test_the_head_is_found_and_later_commits_too(versions: int, hint: int | None, more: list[int]) -> None:
-    store = new_store()
-    commits = make.commits(versions + sum(more))
-    for version in range(versions):
-        store.put(names.commit("main", version), encode(commits[version]))
-    if hint is not None:
-        store.put(names.head_hint("main"), f'{{"version": {hint}}}'.encode())
-    log = log_of(store)
-    if hint is not None and hint >= versions:
-        with pytest.raises(CorruptState):
-            log.head()
-        return
-    for added in [0, *more]:
-        for version in range(versions, versions + added):
-            store.put(names.commit("main", version), encode(commits[version]))
-        versions += added
-        head = log.head()
-        assert (None if head is None else head.version) == (versions - 1 if versions else None)
-
-
-@pytest.mark.parametrize("versions", [10, 1000])
-@pytest.mark.parametrize("lists_after", [False, True])
-def test_opening_costs_the_same_for_any_number_of_commits(versions: int, lists_after: bool) -> None:
-    store = Counting(new_store())
-    store.lists_after = lists_after
-    commits = make.commits(versions + 1)
-    for commit in commits[:-1]:
-        store.put(names.commit("main", commit.version), encode(commit))
-    store.put(names.head_hint("main"), b'{"version": %d}' % (versions - 1 if lists_after else versions))
-    log = log_of(store)
-    log.create_commit(commits[-1])
-    store.reads = 0
-    assert log_of(store).head() == commits[-1]
-    assert store.reads == (3 if lists_after else 4)  # the hint, a listing or two probes, the newest commit
-    store.reads = 0
-    assert log.head() == commits[-1]
-    assert store.reads == 1  # it made the newest commit itself
-
-
-def test_a_lost_commit_between_others_is_never_passed_over(store: Store) -> None:
-    filled(store, 10)
-    store.delete(names.head_hint("main"))
-    for version in range(9):
-        data = store.get(names.commit("main", version))
-        store.delete(names.commit("main", version))
-        with pytest.raises(
-            CorruptState, match=f"{version:010d}.json`: the commit is missing, but commit {version + 1}"
-        ):
-            log_of(store).head()
-        store.put(names.commit("main", version), data)
-    assert log_of(store).head() is not None
-
-
-def test_a_log_sees_commits_of_other_runs(store: Store) -> None:
-    one, two = log_of(store), log_of(store)
-    for commit in make.commits(6):
-        (one if commit.version % 3 else two).create_commit(commit)
-        assert one.head() == two.head() == commit
-
-
-# parents
 
 
 def test_a_commit_that_follows_another_one_is_corrupt_state(store: Store) -> None:
@@ -353,9 +179,6 @@ def test_a_commit_of_another_parent_under_our_number_is_corrupt_state(store: Sto
         log_of(store).create_commit(make.commit(0, "try-2", parent=Parent("", -1, "another checksum")))
 
 
-# forks
-
-
 def forked(store: Store, at: int, versions: int = 4) -> Log:
     """Return the log of a branch that starts at a version of a filled `main`."""
     main = filled(store, versions)
@@ -388,44 +211,3 @@ def test_a_fork_of_another_commit_than_the_recorded_one_is_corrupt_state(store: 
     log = Log(store, "fix-1", Fork(main, Parent("main", 1, "another checksum")))
     with pytest.raises(CorruptState, match="expected the record with checksum another checksum"):
         log.head()
-
-
-# writes
-
-
-def test_a_commit_costs_two_writes_where_hints_are_cheap(store: Store) -> None:
-    counted = Counting(store)
-    log_of(counted).create_commit(make.commit(0))
-    assert [(write.verb, write.name) for write in counted.writes] == [
-        ("create", names.commit("main", 0)),
-        ("put_hint", names.head_hint("main")),
-    ]
-
-
-def test_a_commit_costs_one_write_where_listing_finds_the_head(store: Store) -> None:
-    counted = Counting(store)
-    counted.lists_after = True
-    log = log_of(counted)
-    for commit in make.commits(HINT_EVERY + 2):
-        log.create_commit(commit)
-    hints = [write for write in counted.writes if write.verb == "put_hint"]
-    assert len(hints) == 2  # with the first commit, and with commit HINT_EVERY
-    assert len(counted.writes) == HINT_EVERY + 4
-
-
-@pytest.mark.parametrize("effect", ["lost", "refused"])
-def test_a_hint_that_cannot_be_written_is_not_an_error(store: Store, effect: str) -> None:
-    log = log_of(Counting(store, [Fault(2, effect)]))  # type: ignore[arg-type]
-    assert log.create_commit(make.commit(0)).outcome == "created"
-    assert log_of(store).head() == make.commit(0)
-
-
-def test_a_torn_hint_is_not_an_error(store: Store) -> None:
-    *before, newest = make.commits(4)
-    for commit in before:
-        log_of(store).create_commit(commit)
-    faulty = Counting(store, [Fault(2, "torn")])
-    with pytest.raises(Crash):
-        log_of(faulty).create_commit(newest)
-    assert store.get(names.head_hint("main")) == b'{"versi'
-    assert log_of(store).head() == newest

@@ -143,18 +143,6 @@ def test_modules_that_a_worker_lacks_are_named_together(
     assert has_no_plan(tmp_path / "root")
 
 
-def test_a_tidemill_that_is_not_installed_is_said_to_be_so(
-    shop: Open, tmp_path: Path, remote: Callable[..., Remote], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def folder(work: Inspection) -> Inspection:
-        monkeypatch.setattr(inspection, "version_of_tidemill", lambda: "unknown")
-        return work
-
-    remote(folder)
-    with pytest.raises(tm.InvalidInput, match="has a source folder of tidemill that is not installed, the driver has "):
-        shop(**{"tidemill.shared_folders": str(tmp_path)}).run(engine="spark")
-
-
 def test_a_store_that_workers_cannot_reach_is_named(shop: Open, tmp_path: Path, remote: Callable[..., Remote]) -> None:
     def elsewhere(work: Inspection) -> Inspection:
         options = {"endpoint_url": "http://127.0.0.1:9", "aws_access_key_id": "a", "aws_secret_access_key": "hush"}

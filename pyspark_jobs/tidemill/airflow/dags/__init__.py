@@ -1,0 +1,1 @@
+"""DAGs: which tasks a pipeline gets, in which order, and their forms."""

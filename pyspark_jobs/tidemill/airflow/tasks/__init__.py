@@ -1,0 +1,1 @@
+"""Operators and sensors: what one task does."""

@@ -11,12 +11,16 @@ from .reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Any
 
     from .actions.adopt import AdoptPlan
     from .actions.carry_out import Expect
     from .actions.forget import ForgetReport
+    from .actions.maintain import MaintainReport
+    from .actions.migrate import MigratePlan
+    from .actions.migration import Functions
+    from .actions.promote import PromotePlan
     from .actions.replan import ReplanPlan
     from .actions.requeue import RequeuePlan
     from .actions.reset import ResetPlan
@@ -24,9 +28,11 @@ if TYPE_CHECKING:
     from .actions.skip import SkipPlan
     from .actions.tag import TagPlan
     from .actions.untag import UntagPlan
+    from .batch.rewriting import Function
     from .protocol.records import Commit
     from .protocol.refs import Refs
     from .repo.versions import Tagged
+    from .upkeep.collect import OnUpkeep
 
 
 class ActionMethods(Reader):
@@ -82,7 +88,7 @@ class ActionMethods(Reader):
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
         now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
-        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        earlier try of this Airflow task made the correction, return what that made; of no effect in a dry run.
         """
         from .actions.carry_out import act
         from .actions.rewind import Rewind
@@ -134,7 +140,7 @@ class ActionMethods(Reader):
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
         now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
-        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        earlier try of this Airflow task made the correction, return what that made; of no effect in a dry run.
         """
         from .actions.carry_out import act
         from .actions.skip import Skip
@@ -161,7 +167,7 @@ class ActionMethods(Reader):
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
         now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
-        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        earlier try of this Airflow task made the correction, return what that made; of no effect in a dry run.
         """
         from .actions.carry_out import act
         from .actions.replan import Replan
@@ -214,7 +220,7 @@ class ActionMethods(Reader):
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
         now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
-        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        earlier try of this Airflow task made the correction, return what that made; of no effect in a dry run.
         """
         from .actions.carry_out import act
         from .actions.reset import Reset
@@ -277,7 +283,7 @@ class ActionMethods(Reader):
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
         now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
-        earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.
+        earlier try of this Airflow task made the correction, return what that made; of no effect in a dry run.
         """
         from .actions.carry_out import act
         from .actions.requeue import Requeue
@@ -288,31 +294,107 @@ class ActionMethods(Reader):
         return made
 
     @overload
-    def forget(
+    def migrate(
         self,
-        operator: str,
-        keys: Sequence[Any],
-        reason: str,
-        columns: Mapping[str, str | Sequence[str]] | None = None,
-        drop_refs: bool = False,
-        missing_ok: bool = False,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
         *,
         dry_run: Literal[False] = False,
         expect: Expect | None = None,
-    ) -> ForgetReport: ...
+        if_needed: bool = False,
+    ) -> Commit: ...
     @overload
-    def forget(
+    def migrate(
         self,
-        operator: str,
-        keys: Sequence[Any],
-        reason: str,
-        columns: Mapping[str, str | Sequence[str]] | None = None,
-        drop_refs: bool = False,
-        missing_ok: bool = False,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
         *,
         dry_run: Literal[True],
         expect: Expect | None = None,
-    ) -> ForgetReport: ...
+        if_needed: bool = False,
+    ) -> MigratePlan: ...
+    def migrate(
+        self,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | MigratePlan:
+        """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
+
+        `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
+        state, with the key and state columns that they were written with, and returns them with the key and state
+        columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
+        with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
+        variable instead. `rename` maps old names of operators to new ones.
+
+        Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
+        and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
+        key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
+        returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
+
+        `engine`: "local" or "spark", which uses the session `spark` or starts one. `tasks`: how many run at once. Tasks
+        hold about 262,144 rows at once. The commit records `reason`. An open plan ends. `InvalidInput` if rows do not
+        fit, `Fenced` if another run commits first; then nothing has changed. Older versions keep their columns.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if an
+        earlier try of this Airflow task made the correction, return what that made; of no effect in a dry run.
+
+        >>> import tidemill as tm
+        >>> def renamed(table):
+        ...     return table.rename_columns(["user", "euros"])
+        >>> p = tm.Pipeline("spending")
+        >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
+        >>> r = tm.open(p, root="memory://docs-migrate")
+        >>> _ = r.init()
+        >>> r.migrate({"spend": renamed}, reason="new names")
+        Traceback (most recent call last):
+        tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
+        hint: run init again, which records the operators of this code
+        """
+        from .actions.carry_out import act
+        from .actions.migrate import Migrate
+
+        made: Commit | MigratePlan = act(
+            self.opened,
+            Migrate(
+                functions=functions,
+                reason=reason,
+                rename=rename,
+                drop_keys=drop_keys,
+                merge=merge,
+                spark=spark,
+                engine=engine,
+                tasks=tasks,
+            ),
+            dry_run,
+            expect,
+            if_needed,
+        )
+        return made
+
     def forget(
         self,
         operator: str,
@@ -410,6 +492,162 @@ class ActionMethods(Reader):
 
         made: Refs | AdoptPlan = act(
             self.opened, Adopt(reason=reason, moved=moved, copy=copy, sources=sources), dry_run, expect, False
+        )
+        return made
+
+    @overload
+    def promote(
+        self,
+        branch: str,
+        reason: str = "",
+        catch_up: bool = False,
+        outputs: str = "correct",
+        accept_output_change: bool = False,
+        spark: Any = None,
+        engine: str = "auto",
+        drop: Sequence[str] = (),
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit: ...
+    @overload
+    def promote(
+        self,
+        branch: str,
+        reason: str = "",
+        catch_up: bool = False,
+        outputs: str = "correct",
+        accept_output_change: bool = False,
+        spark: Any = None,
+        engine: str = "auto",
+        drop: Sequence[str] = (),
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> PromotePlan: ...
+    def promote(
+        self,
+        branch: str,
+        reason: str = "",
+        catch_up: bool = False,
+        outputs: str = "correct",
+        accept_output_change: bool = False,
+        spark: Any = None,
+        engine: str = "auto",
+        drop: Sequence[str] = (),
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> Commit | PromotePlan:
+        """Take over the state of `branch` by a commit of this one, and return the commit.
+
+        The branch must start from this one and must have read all that this one has read since. `catch_up` first
+        replays what is missing, with this code, on `engine` or the session `spark`, as `replay` does. `outputs`:
+        "correct" withdraws what was published since the fork, and publishes what the branch made instead; "keep"
+        leaves what is published as it is. A function of `foreachBatch` is called with the versions that no longer
+        count. Files of a sink that this code does not have are deleted where they were published.
+        `accept_output_change`: write a sink with other columns than before. `drop`: operators that the branch does not
+        have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
+
+        `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the
+        branch, if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published.
+        `Fenced` if another run commits first. Then nothing has changed. What a replay makes cannot be agreed to
+        before, so `expect` excludes `catch_up`.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
+        now: what was agreed to is done, or nothing. A commit says only that no other one came since. `if_needed`: if
+        the branch was promoted before, return what that made; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.promote import Promote
+
+        made: Commit | PromotePlan = act(
+            self.opened,
+            Promote(
+                branch=branch,
+                reason=reason,
+                catch_up=catch_up,
+                outputs=outputs,
+                accept_output_change=accept_output_change,
+                spark=spark,
+                engine=engine,
+                drop=drop,
+            ),
+            dry_run,
+            expect,
+            if_needed,
+        )
+        return made
+
+    def maintain(
+        self,
+        keep: str | timedelta | Mapping[str, str | timedelta] | None = None,
+        keep_versions: int | Mapping[str, int] | None = None,
+        time_budget: float | None = None,
+        dry_run: bool = False,
+        reason: str = "",
+        on_progress: OnUpkeep | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        compact_sinks: bool = False,
+        sink_file_size: str | int = "128 MiB",
+        *,
+        expect: Expect | None = None,
+    ) -> MaintainReport:
+        """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
+
+        Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
+        that to this call, as long as it comes often enough, such as every night.
+
+        `keep`: an age such as "90 days"; versions of this period are kept, so the state can be read as of any time in
+        it. `keep_versions`: the newest so many versions are kept. With both, whichever keeps more. A dict gives rules
+        for the state of single operators, and under "*" for everything else. Without either, only leftovers of failed
+        attempts are deleted. The head, tagged versions, versions from which branches start, and versions that are not
+        published yet are always kept. Published files are not touched, except that files which a stalled process
+        copied after they had been withdrawn are deleted.
+
+        `compact_sinks`: join published files of `tm.Parquet` and `tm.Json` that are smaller than half of
+        `sink_file_size`, folder by folder, into files of about that size. Rows keep their values, columns and order.
+        Each group of versions is one commit with `reason`. Larger files appear before the small ones are deleted, so a
+        plain reader may see rows twice for a moment. `outputs()` does not change. While a batch is planned, nothing is
+        joined.
+
+        `time_budget`: seconds after which nothing more is merged, joined or deleted; the next call does the rest.
+        `on_progress`: called with what is being done, how much of it is done, and how much there is. `engine`: "local"
+        merges two ranges of state at once in this process; "spark" merges as many as there are cores, in tasks, on the
+        session `spark` or one that is started. A range has about 4 million rows or 64 MiB.
+
+        The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
+        `InvalidInput` for an unknown operator, or a rule that keeps nothing. In a dry run, the report names every
+        object that would go, and why, and the files that would be joined.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing.
+        """
+        from .actions.carry_out import act
+        from .actions.maintain import Maintain
+
+        made: MaintainReport = act(
+            self.opened,
+            Maintain(
+                keep=keep,
+                keep_versions=keep_versions,
+                time_budget=time_budget,
+                reason=reason,
+                on_progress=on_progress,
+                spark=spark,
+                engine=engine,
+                compact_sinks=compact_sinks,
+                sink_file_size=sink_file_size,
+            ),
+            dry_run,
+            expect,
+            False,
         )
         return made
 

@@ -8,27 +8,22 @@ fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from .action_methods import ActionMethods
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
-from .protocol.records import Commit
 from .protocol.refs import Refs
 from .repo.init import init
 from .repo.open import open_repository
 
 if TYPE_CHECKING:
-    from .actions.migration import Functions
-    from .batch.rewriting import Function
     from .branches.branch import BranchInfo
     from .branches.check import CheckReport
     from .branches.replay import ReplayReport
     from .run.drain import Drained, Limits, OnProgress
-    from .upkeep.maintain import MaintainReport
-    from .upkeep.maintain import OnProgress as OnUpkeep
     from .verifying.findings import VerifyReport
     from .verifying.objects import OnChecked
 
@@ -152,54 +147,6 @@ class Repository(ActionMethods):
 
         return publish_again(self.opened, since, sink)
 
-    def migrate(
-        self,
-        functions: Functions | None = None,
-        reason: str = "",
-        rename: Mapping[str, str] | None = None,
-        drop_keys: bool = False,
-        merge: Function | None = None,
-        spark: Any = None,
-        engine: str = "local",
-        tasks: int | Literal["auto"] = "auto",
-    ) -> Commit:
-        """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
-
-        `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
-        state, with the key and state columns that they were written with, and returns them with the key and state
-        columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
-        with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
-        variable instead. `rename` maps old names of operators to new ones.
-
-        Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
-        and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
-        key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
-        returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
-
-        `engine`: "local" or "spark". Tasks hold about 262,144 rows at once. The commit records `reason`. An open plan
-        ends. `InvalidInput` if rows do not fit, `Fenced` if another run commits first; then nothing has changed. Older
-        versions keep their columns.
-
-        >>> import tidemill as tm
-        >>> def renamed(table):
-        ...     return table.rename_columns(["user", "euros"])
-        >>> p = tm.Pipeline("spending")
-        >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
-        >>> r = tm.open(p, root="memory://docs-migrate")
-        >>> _ = r.init()
-        >>> r.migrate({"spend": renamed}, reason="new names")
-        Traceback (most recent call last):
-        tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
-        hint: run init again, which records the operators of this code
-        """
-        from .actions.migrate import migrate
-        from .actions.migration import Wanted
-        from .engines import engine_for
-
-        wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
-        conf, wait_ms = self.opened.spark_conf, self.opened.settings.executor_wait
-        return migrate(self.opened, wanted, reason, lambda: engine_for(spark, engine, tasks, conf, wait_ms))
-
     def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.
 
@@ -301,97 +248,6 @@ class Repository(ActionMethods):
         choice = Choice(self.opened, spark, engine, limits.tasks)
         asked = ReplayRequest(from_version, into, to_version, files, follow, operators)
         return replay(self.opened, asked, choice, limits, on_progress)
-
-    def promote(
-        self,
-        branch: str,
-        reason: str = "",
-        catch_up: bool = False,
-        outputs: str = "correct",
-        accept_output_change: bool = False,
-        spark: Any = None,
-        engine: str = "auto",
-        drop: Sequence[str] = (),
-    ) -> Commit:
-        """Take over the state of a branch by a commit of this one, and return the commit.
-
-        The branch must start from this one, and must have read all that this one has read since. `catch_up` first
-        replays what is missing, with this code. `outputs`: "correct" withdraws what was published since the fork, and
-        publishes what the branch made instead; "keep" leaves what is published as it is. A function of `foreachBatch`
-        is called with the versions that no longer count. Files of a sink that this code does not have are deleted where
-        they were published. `drop`: operators that the branch does not have, whose state ends. `rewind` undoes a
-        promotion.
-
-        `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the branch,
-        if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published. `Fenced`
-        if another run commits first. Then nothing has changed.
-        """
-        from .branches.promote import catch_up as replay_rest
-        from .branches.promote import promote, when_level
-        from .publishing.owners import Accepted
-        from .run.drain import Limits
-        from .run.engine import Choice
-
-        limits, accepted = Limits(), Accepted(output_change=accept_output_change, drop=tuple(drop))
-        if not catch_up:
-            return promote(self.opened, branch, reason, outputs, accepted)
-        choice = Choice(self.opened, spark, engine, limits.tasks)
-        return when_level(
-            self.opened,
-            lambda: replay_rest(self.opened, branch, choice, limits, None, outputs, accepted),
-            lambda: promote(self.opened, branch, reason, outputs, accepted),
-        )
-
-    def maintain(
-        self,
-        keep: str | timedelta | Mapping[str, str | timedelta] | None = None,
-        keep_versions: int | Mapping[str, int] | None = None,
-        time_budget: float | None = None,
-        dry_run: bool = False,
-        reason: str = "",
-        on_progress: OnUpkeep | None = None,
-        spark: Any = None,
-        engine: str = "local",
-        compact_sinks: bool = False,
-        sink_file_size: str | int = "128 MiB",
-    ) -> MaintainReport:
-        """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
-
-        Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
-        that to this call, as long as it comes often enough, such as every night.
-
-        `keep`: an age such as "90 days"; versions of this period are kept, so the state can be read as of any time in
-        it. `keep_versions`: the newest so many versions are kept. With both, whichever keeps more. A dict gives rules
-        for the state of single operators, and under "*" for everything else. Without either, only leftovers of failed
-        attempts are deleted. The head, tagged versions, versions from which branches start, and versions that are not
-        published yet are always kept. Published files are not touched, except that files which a stalled process
-        copied after they had been withdrawn are deleted.
-
-        `compact_sinks`: join published files of `tm.Parquet` and `tm.Json` that are smaller than half of
-        `sink_file_size`, folder by folder, into files of about that size. Rows keep their values, columns and order.
-        Each group of versions is one commit with `reason`. Larger files appear before the small ones are deleted, so a
-        plain reader may see rows twice for a moment. `outputs()` does not change. While a batch is planned, nothing is
-        joined.
-
-        `time_budget`: seconds after which nothing more is merged, joined or deleted; the next call does the rest.
-        `dry_run`: change nothing; the report names every object that would go, and why, and the files that would be
-        joined. `on_progress`: called with what is being done, how much of it is done, and how much there is.
-        `engine`: "local" merges two ranges of state at once in this process; "spark" merges as many as there are cores,
-        in tasks. A range has about 4 million rows or 64 MiB.
-
-        The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
-        `InvalidInput` for an unknown operator, or a rule that keeps nothing.
-        """
-        from .engines import engine_for
-        from .upkeep.maintain import Maintenance, maintain, planned
-
-        conf, wait_ms = self.opened.spark_conf, self.opened.settings.executor_wait
-        on_local = engine == "local" and spark is None
-        merging = None if on_local else lambda: engine_for(spark, engine, "auto", conf, wait_ms)
-        asked = Maintenance(
-            keep, keep_versions, time_budget, reason, on_progress, merging, compact_sinks, sink_file_size
-        )
-        return planned(self.opened, asked) if dry_run else maintain(self.opened, asked)
 
     def verify(self, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.

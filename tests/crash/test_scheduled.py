@@ -177,7 +177,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> list[Prepared]:
 @pytest.fixture(autouse=True)
 def everything_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge however few rows there are."""
-    monkeypatch.setattr("tidemill.upkeep.maintain.merge", functools.partial(merge, rule=MergeRule(1 << 40, 0)))
+    monkeypatch.setattr("tidemill.actions.maintaining.merge", functools.partial(merge, rule=MergeRule(1 << 40, 0)))
 
 
 def play(prepared: list[Prepared], pair: str, seed: int) -> tuple[list[str], dict[str, Any], str]:

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import tidemill as tm
 from tests.journeys import test_requeue as quarantine
+from tests.journeys.place import placed
 from tests.journeys.shop import arrive, opened, run
 from tests.journeys.test_agreed import called, stored
+from tests.unit.actions.migrated import Place as Bank
+from tests.unit.actions.migrated import euros, sums, to_euros
 from tidemill.actions import carry_out
 from tidemill.actions.registry import ACTIONS
 
@@ -60,6 +64,20 @@ def moved(folder: Path) -> tm.Repository:
     return tm.open(r.opened.pipeline, root=str(folder / "root"))
 
 
+def other_columns(folder: Path) -> tm.Repository:
+    """Code that declares other columns than those of the state."""
+    bank = Bank(folder)
+    bank.begun(sums(), users=3)
+    return bank.opened(euros())
+
+
+def branched(folder: Path) -> tm.Repository:
+    """Other code has repeated all versions on the branch `fix`."""
+    place = placed(folder)
+    place.open(factor=2).replay(0, into="fix", engine="local")
+    return place.open(factor=2)
+
+
 CASES = {
     "requeue": Case(
         quarantined,
@@ -67,11 +85,29 @@ CASES = {
         lambda folder, _: (folder / "rows.json").write_text(_row(0, 21) + _row(1, 30)),
         "2 rows of source `shop` that version 0 quarantined (unreadable) will be read again by the whole pipeline",
     ),
+    "migrate": Case(
+        other_columns,
+        lambda r, folder, **how: r.migrate({"sums": to_euros}, "why", **how),
+        lambda folder, r: r.reset(batch_time=9_000, reason="another one"),
+        "operator `sums`: 3 rows will be rewritten",
+    ),
+    "promote": Case(
+        branched,
+        lambda r, folder, **how: r.promote("fix", "why", **how),
+        lambda folder, r: r.reset(batch_time="2021-01-01T00:00:00Z", reason="another one"),
+        "the state becomes that of version 2 of branch `fix`",
+    ),
     "forget": Case(
         two,
         lambda r, folder, **how: r.forget("counts", ["a"], "why", {"counts": "k"}, **how),
         lambda folder, _: two(folder, names="c"),
         "operator `counts`: 1 key will be removed (1 row of map `partials`)",
+    ),
+    "maintain": Case(
+        two,
+        lambda r, folder, **how: r.maintain(keep_versions=1, reason="why", **how),
+        lambda folder, _: two(folder, names="c"),
+        "version 0 will no longer be readable",
     ),
     "adopt": Case(
         moved,
@@ -165,3 +201,89 @@ def test_a_tag_in_the_shell_asks_nothing_and_has_a_dry_run(tmp_path: Path, capfd
     assert called(capfd, "tag", *code, "good", "--json", f"--expect={shown['requires']}")[0] == 4, "another version"
     status, done, err = called(capfd, "tag", *code, "good", "0", "--json", f"--expect={shown['requires']}")
     assert (status, done["tag"], done["version"], err) == (0, "good", 0, "")
+
+
+def test_another_function_than_that_which_was_agreed_to_is_not_called(tmp_path: Path) -> None:
+    r = other_columns(tmp_path)
+    plan = r.migrate({"sums": to_euros}, "why", dry_run=True)
+    called: list[Any] = []
+
+    def other(table: Any) -> Any:
+        called.append(table)
+        return to_euros(table)
+
+    for given in ({"functions": {"sums": other}}, {"functions": {"sums": to_euros}, "drop_keys": True}):
+        with pytest.raises(tm.Fenced, match="migrate: what would happen now is not what was expected"):
+            r.migrate(reason="why", expect=plan, **given)
+    assert not called and r.head is not None and r.head.kind == "batch"
+
+
+def test_a_migration_starts_no_engine_unless_it_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = Bank(tmp_path)
+    bank.begun(sums(), users=3)
+    r = bank.opened(sums(name="totals"))
+    monkeypatch.setattr("tidemill.run.engine.engine_of", lambda *_: pytest.fail("it started an engine"))
+    plan = r.migrate(rename={"sums": "totals"}, reason="why", dry_run=True)
+    assert r.migrate(rename={"sums": "totals"}, reason="why", expect=plan).kind == "migrate"
+
+
+def test_in_the_shell_a_migration_is_bound_to_its_dry_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    other_columns(tmp_path)
+    (tmp_path / "code.py").write_text(
+        f"from pathlib import Path\nfrom tests.unit.actions.migrated import Place, euros, to_euros\n"
+        f"place = Place.__new__(Place)\nplace.inbox, place.root = Path({str(tmp_path)!r}) / 'in', ''\n"
+        f"place.root = {str(tmp_path / 'root')!r}\np = place.opened(euros()).opened.pipeline\n"
+    )
+    code = [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json", "--reason=why"]
+    code += ["--operator=sums", f"--function={tmp_path}/code.py:to_euros"]
+    status, shown, _ = called(capfd, "migrate", *code, "--dry-run")
+    assert (status, shown["dry_run"], shown["changes"][0]) == (0, True, "operator `sums`: 3 rows will be rewritten")
+    assert called(capfd, "migrate", *code, "--expect=main@0:gone")[0] == 4
+    assert called(capfd, "migrate", *code, "--drop-keys", f"--expect={shown['requires']}")[0] == 4
+    status, done, _ = called(capfd, "migrate", *code, f"--expect={shown['requires']}")
+    assert (status, done["versions"], done["requires"]) == (0, [1], shown["requires"])
+
+
+def test_merging_is_no_part_of_what_upkeep_was_agreed_to(tmp_path: Path) -> None:
+    r = two(tmp_path)
+    plan = r.maintain(dry_run=True)
+    assert plan.lines() == ["0 objects (0 bytes) will be deleted"]
+    two(tmp_path, names="c")
+    assert r.maintain(expect=plan).deleted == 0
+
+
+def test_what_upkeep_was_agreed_to_is_compared_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r = two(tmp_path)
+    plan = r.maintain(keep_versions=1, dry_run=True)
+    looks: list[int] = []
+    original = ACTIONS["maintain"].look
+    monkeypatch.setattr(ACTIONS["maintain"], "look", lambda *given: looks.append(1) or original(*given))
+    assert r.maintain(keep_versions=1).floor == 1 and not looks, "without an expectation, the steps look for themselves"
+    two(tmp_path, names="c")
+    before = stored(tmp_path)
+    with pytest.raises(tm.Fenced, match="maintain: what would happen now is not what was expected"):
+        r.maintain(keep_versions=1, expect=plan)
+    assert looks == [1] and stored(tmp_path) == before
+
+
+def test_a_yes_after_another_batch_discards_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two(tmp_path)
+    (tmp_path / "code.py").write_text(
+        f"from pathlib import Path\nfrom tests.journeys.shop import opened\n"
+        f"p = opened(Path({str(tmp_path)!r})).opened.pipeline\n"
+    )
+    code = ["maintain", f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json", "--keep-versions=1"]
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: bool(two(tmp_path, names="c")))
+    assert called(capfd, *code)[0] == 4
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: False)
+    status, found, _ = called(capfd, *code)
+    assert (status, found["dry_run"], found["floor"]) == (3, False, 2)
+    assert opened(tmp_path).maintain(dry_run=True).floor_before == 0, "nothing was discarded"
+    shown = called(capfd, *code, "--dry-run")[1]
+    status, done, _ = called(capfd, *code, "--yes", f"--expect={shown['requires']}")
+    assert (status, done["floor"], done["dry_run"]) == (0, 2, False)

@@ -11,7 +11,6 @@ import pytest
 import tidemill as tm
 from tests.journeys.compacting import sink_of, six
 from tests.journeys.shop import arrive, files, opened, published, run
-from tidemill.cli.maintain import _summary
 from tidemill.sinks import folder as sink_folder
 from tidemill.upkeep.compacting import Compaction, _Joining
 
@@ -83,7 +82,7 @@ def test_a_planned_batch_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.Mo
             run(r)
     report = r.maintain(compact_sinks=True)
     assert (report.compacted, report.to_compact, report.compact_waits) == ([], 1, True)
-    assert "1 group of published files left to join, because a batch is planned" in _summary(report)
+    assert "1 group of published files left to join, because a batch is planned" in report.summary()
     assert run(r) == [6]
     assert r.maintain(compact_sinks=True).compacted[0].files_before == 7
 

@@ -29,6 +29,9 @@ from tests.journeys.forgotten import (
     totals,
 )
 from tests.model import every_operator
+from tidemill.actions.forget import Forget
+from tidemill.forgetting import published as forgotten_files
+from tidemill.forgetting import state as forgotten_state
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
 
@@ -375,3 +378,36 @@ def test_requeued_rows_that_wait_are_refused_and_quarantine_without_the_key_is_s
     assert [ALICE in text for text in r.quarantine(3)["text"].to_pylist()] == [True]
     with pytest.raises(tm.InvalidInput):
         r.requeue(3)
+
+
+def test_what_the_look_found_without_the_key_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    for rows in ([(BOB, 2)], [(ALICE, 1), (BOB, 5)], [("carol", 4)]):
+        arrive(tmp_path, *rows)
+    r.run(engine="local")
+    reads: list[str] = []
+    with_keys, filtered = forgotten_state._with_keys, forgotten_files._filtered
+    monkeypatch.setattr(forgotten_state, "_with_keys", lambda *given: reads.append(given[2].name) or with_keys(*given))
+    monkeypatch.setattr(forgotten_files, "_filtered", lambda *given: reads.append(given[2].uri) or filtered(*given))
+    report = r.forget("spend", [ALICE], "why", {"spend": "who"})
+    twice = {name for name in reads if reads.count(name) == 2}
+    assert twice == set(report.rewritten) and len(set(reads)) > len(twice) >= 2
+    assert r.verify(deep=True, forgotten=True).problems == []
+    assert set(pq.read_table(tmp_path / "out")["who"].to_pylist()) == {BOB, "carol"}
+
+
+def test_an_object_that_was_merged_after_the_look_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    for rows in ([(BOB, 2)], [(ALICE, 1), (BOB, 5)], [("carol", 4)]):
+        arrive(tmp_path, *rows)
+    r.run(engine="local")
+    hold = Forget.hold
+
+    def merged(self: Forget, repo: Any, plan: Any) -> None:
+        assert merge(opened(tmp_path).opened, rule=MergeRule(1 << 40, 0)).merged
+        repo.refresh()
+        hold(self, repo, plan)
+
+    monkeypatch.setattr(Forget, "hold", merged)
+    r.forget("spend", [ALICE], "why", {"spend": "who"})
+    assert r.verify(deep=True, forgotten=True).problems == []

@@ -10,7 +10,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.place import Place, rows, sums
 from tests.journeys.shop import run
-from tidemill.branches import promote as verb
+from tidemill.actions import carry_out
 from tidemill.cli.main import main
 
 
@@ -67,15 +67,15 @@ def test_code_that_lacks_what_began_on_the_branch_is_not_promoted(place: Place) 
 def test_a_run_that_commits_during_a_promotion_fences_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     r = place.open(factor=2)
     r.replay(0, into="fix", engine="local")
-    commit = verb.correct
+    commit = carry_out.correct
 
     def meanwhile(*given: Any) -> Any:
-        monkeypatch.setattr(verb, "correct", commit)
+        monkeypatch.setattr(carry_out, "correct", commit)
         place.arrive("6")
         assert run(place.open()) == [3]
         return commit(*given)
 
-    monkeypatch.setattr(verb, "correct", meanwhile)
+    monkeypatch.setattr(carry_out, "correct", meanwhile)
     with pytest.raises(tm.Fenced):
         r.promote("fix")
     live = place.open()

@@ -11,6 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.place import Place, sums
 from tests.journeys.shop import run
+from tidemill.actions import carry_out
 from tidemill.cli.main import main
 
 
@@ -109,7 +110,7 @@ def test_promotion_that_never_catches_up_says_what_is_missing(tmp_path: Path, mo
     monkeypatch.setattr(verb, "catch_up", never)
     with pytest.raises(tm.InvalidInput, match="it has not read the input of versions 1 "):
         changed.promote("fix", catch_up=True, engine="local")
-    assert next(names) == str(3 + verb.ROUNDS)
+    assert next(names) == str(3 + carry_out.ROUNDS)
 
 
 def test_replay_into_a_branch_without_versions_looks_for_its_files_first(call: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 from tests.unit.actions.migrated import Place, sums
 from tests.unit.actions.test_migrate import by_group, to_group
-from tidemill.actions import migrate as verb
+from tidemill.actions import migrating
 
 pytestmark = pytest.mark.servers("start Spark")
 
@@ -27,7 +27,7 @@ def fails(table: pa.Table) -> pa.Table:
 def test_keys_move_on_spark_as_on_the_local_engine(
     spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    monkeypatch.setattr(migrating, "RANGE_ROWS", 30)
     found = []
     for engine in ("local", "spark"):
         (tmp_path / engine).mkdir()

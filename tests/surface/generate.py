@@ -33,7 +33,7 @@ HOW = {
     "dry_run": "change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.",
     "expect": "such a plan, or its `requires`{head}. `Fenced` if something else would happen now: what was agreed to "
     "is done, or nothing.{only}",
-    "if_needed": "if an earlier try of this Airflow task did the same, return what it made; of no effect in a dry run.",
+    "if_needed": "if {made_if}, return what that made; of no effect in a dry run.",
 }
 
 
@@ -84,15 +84,24 @@ def _method(action: type[Action], needed: dict[str, str]) -> Iterator[str]:
     returns, plan = _annotation(action, "outcome", needed), _annotation(action, "look", needed)
     for _, annotation, _ in arguments:
         needed |= _imports(annotation, action.__module__)
-    shown = ", ".join(
+    shown = [
         f"{name}: {annotation}" + ("" if default is dataclasses.MISSING else f" = {default!r}")
         for name, annotation, default in arguments
-    )
-    rest = ", expect: Expect | None = None" + (", if_needed: bool = False" if action.knows_tries else "")
-    for dry_run, made in (("Literal[False] = False", returns), ("Literal[True]", plan)):
-        yield f"    @overload\n    def {action.verb}(self, {shown}, *, dry_run: {dry_run}{rest}) -> {made}: ..."
-    both = returns if plan == returns else f"{returns} | {plan}"
-    yield f"    def {action.verb}(self, {shown}, *, dry_run: bool = False{rest}) -> {both}:"
+    ]
+    rest = "expect: Expect | None = None" + (", if_needed: bool = False" if action.knows_tries else "")
+    at = action.argument_order.index("dry_run") if "dry_run" in action.argument_order else None
+
+    def head(dry_run: str) -> str:
+        if at is not None:
+            return ", ".join(["self", *shown[:at], dry_run, *shown[at:], "*", rest])
+        return ", ".join(["self", *shown, "*", dry_run, rest])
+
+    both = returns
+    if plan != returns:
+        both = f"{returns} | {plan}"
+        for dry_run, made in (("Literal[False] = False", returns), ("Literal[True]", plan)):
+            yield f"    @overload\n    def {action.verb}({head(f'dry_run: {dry_run}')}) -> {made}: ..."
+    yield f"    def {action.verb}({head('dry_run: bool = False')}) -> {both}:"
     yield textwrap.indent(f'"""{_documented(action)}\n"""', " " * 8)
     yield "        from .actions.carry_out import act"
     yield f"        from {action.__module__.removeprefix('tidemill')} import {action.__name__}"
@@ -109,7 +118,8 @@ def python_arguments(action: type[Action]) -> Iterator[tuple[str, str, object]]:
     """
     fields = {one.name: one for one in dataclasses.fields(action) if one.metadata["option"].in_python}
     required = [name for name, one in fields.items() if one.default is dataclasses.MISSING]
-    order = action.argument_order or (*required, *(name for name in fields if name not in required))
+    given = tuple(name for name in action.argument_order if name != "dry_run")
+    order = given or (*required, *(name for name in fields if name not in required))
     assert sorted(order) == sorted(fields), f"{action.verb}: argument_order has other names than the fields"
     has_default = False
     for name in order:
@@ -125,6 +135,7 @@ def _documented(action: type[Action]) -> str:
     makes_commit = issubclass(action, CommitAction)
     said = {
         "head": ", or the commit of the head" if makes_commit else "",
+        "made_if": action.made_if,
         "only": " A commit says only that no other one came since." if makes_commit else "",
     }
     how = [

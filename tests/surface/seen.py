@@ -14,12 +14,12 @@ import click
 
 def helps() -> str:
     """The help of every command."""
-    from tidemill.cli.main import MODULES, tidemill
+    from tidemill.cli.main import COMMANDS, tidemill
 
     names = ["-h", "--help"]
     group = click.Context(tidemill, info_name="tidemill", terminal_width=100, help_option_names=names)
     found = [tidemill.get_help(group)]
-    for name in MODULES:
+    for name in COMMANDS:
         command = tidemill.get_command(group, name)
         assert command is not None
         context = click.Context(command, parent=group, info_name=name, terminal_width=100)

@@ -1,37 +1,47 @@
-"""`carry_out`: the one way in which every action happens: begin, look, and then one commit or one entry of `refs/`.
+"""`carry_out`: the one way in which every action happens: begin, look, and then one commit, one entry, or steps.
 
-CRASH: one conditional create is the whole action. INVARIANT: with `expect`, what was agreed to is done, or nothing.
+CRASH: one conditional create is the whole action, or each step may be repeated. INVARIANT: with `expect`, what was
+agreed to is done, or nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ..errors import CorruptState, Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.entries import Entry
 from ..protocol.kinds import Changes
-from ..protocol.records import Commit, Kind
+from ..protocol.records import Commit
 from ..protocol.refs import Refs
 from ..publishing.correct import correct, required
 from ..publishing.rest import Writing
-from ..reading.tries import earlier_tries
 from ..repo.discard import discard_unless_named
 from ..repo.identity import check_root
 from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
+from ..run.drain import OnProgress
+from ..store.full import is_full
 from ..store.probe import probe
 from ..values import dataclass
-from .contract import Action, ActionPlan, CommitAction, EntryAction, SeenBranch, SeenRefs
+from .contract import Action, ActionPlan, CommitAction, EntryAction, SeenBranch, SeenRefs, StepsAction
 
+ROUNDS = 5
+"""How often what precedes an action is repeated beside a pipeline that goes on."""
+Result = TypeVar("Result")
 Expect = ActionPlan | Commit | str
 """A plan, what it requires as text, or the commit of the head, which says only that no other commit came since."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What an action has made, a commit or `refs/` with one more entry, and the plan that it carried out."""
+    """What an action has made, a commit or `refs/` with one more entry, and the plan that it carried out.
+
+    Steps make nothing else; their plan says what they did.
+    """
 
     made: Any
     plan: ActionPlan
@@ -64,6 +74,8 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
         check_root(repo)
     if expect is not None and looked is None:  # before anything is written
         looked = look(repo, action, expect)
+    if isinstance(action, StepsAction):
+        return _stepped(repo, action)
     changed = action.begin(repo)
     plan = look(repo, action, expect) if looked is None or changed else looked
     if isinstance(action, CommitAction):
@@ -80,12 +92,14 @@ def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
         return Done(earlier, action.finish(repo, plan, earlier))
     action.hold(repo, plan)
     origin = repo.origin(plan.seen.origin.head)
+    for empty in action.first(plan):
+        origin = repo.origin(correct(repo, origin, "void", empty))
     to = Writing(origin.number, uuid.uuid4().hex[:12])
     try:
         with fenced_if_overtaken(repo, origin.head, action.verb):
             changes = action.prepare(repo, plan, origin, to)
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
-        commit = correct(repo, origin, action.kind, changes | said)
+        commit = correct(repo, origin, action.kind, said | changes)
     except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
         discard_unless_named(repo, to.number, to.attempt, to.stored)
         raise
@@ -112,25 +126,69 @@ def _appended(repo: Opened, action: EntryAction, plan: ActionPlan, expect: Expec
     return Done(repo.refresh(), plan)
 
 
+def _stepped(repo: Opened, action: StepsAction) -> Done:
+    """Take the steps of an action. If the disk is full and room can be made, take all of them once more."""
+    try:
+        return _all_steps(repo, action)
+    except StoreUnavailable as error:
+        if not is_full(error) or not action.make_room(repo):
+            raise
+    return _all_steps(repo, action)
+
+
+def _all_steps(repo: Opened, action: StepsAction) -> Done:
+    action.begin(repo)
+    plan = action.start(repo, SeenRefs(repo.refresh()))
+    for step in action.steps(repo):
+        plan = step(plan)
+    return Done(None, plan)
+
+
 def act(repo: Opened, action: Action, dry_run: bool, expect: Expect | None, if_needed: bool) -> Any:
     """Carry an action out, and return its outcome; or return its plan, if it is a dry run."""
     if dry_run:
         return look(repo, action, expect)
-    before = made_before(repo, action) if if_needed else []
+    before = action.made_before(repo) if if_needed else []
     if before:
         return before[-1]
-    done = carry_out(repo, action, expect)
-    return action.outcome(repo, done.plan, done.made)
+
+    def do(action: Action) -> Any:
+        done = carry_out(repo, action, expect)
+        return action.outcome(repo, done.plan, done.made)
+
+    return after_what_precedes(repo, action, expect, lambda _: contextlib.nullcontext(), do)
 
 
-def made_before(repo: Opened, action: Action) -> list[Commit]:
-    """Return the commits by which earlier tries of this Airflow task did the same, oldest first.
+def after_what_precedes(
+    repo: Opened,
+    action: Action,
+    expect: Expect | None,
+    watched: Callable[[str], contextlib.AbstractContextManager[OnProgress | None]],
+    do: Callable[[Action], Result],
+) -> Result:
+    """Run what precedes an action, and call `do` with the action that follows. `watched` shows the progress.
 
-    One with the same kind and reason counts. If that try died before it had published, the next run publishes.
+    Both are repeated if another run commits in between, so an action succeeds beside a pipeline that commits all the
+    time. After a few rounds the error is raised.
     """
-    kind: Kind | None = getattr(action, "kind", None)
-    made = [repo.log.commit(version) for version in earlier_tries(repo)]
-    return [one for one in made if (one.kind, one.reason or "") == (kind, action.said_reason)]
+    words = action.precedes(repo)
+    if not words:
+        return do(action)
+    if expect is not None:
+        raise InvalidInput(
+            f"{action.verb}: {words} comes first, so what will happen cannot be expected yet",
+            hint="let that happen; then do a dry run, and agree to what would happen then",
+        )
+    for rounds_left in reversed(range(ROUNDS)):
+        before = repo.head()
+        with watched(words) as on_progress:
+            following = action.after_what_precedes(repo, on_progress)
+        try:
+            return do(following)
+        except (Fenced, InvalidInput):
+            if not rounds_left or repo.head() == before:
+                raise
+    raise AssertionError("the last round returns or raises")
 
 
 def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:

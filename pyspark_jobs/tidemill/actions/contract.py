@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..counts import versions_of
 from ..values import dataclass
 
 if TYPE_CHECKING:
@@ -21,11 +22,19 @@ if TYPE_CHECKING:
     from ..protocol.successor import Origin
     from ..publishing.rest import Writing
     from ..repo.opened import Opened
+    from ..run.drain import OnProgress
     from ..sources.contract import SourceFile
 
-Parsed = Literal["text", "version", "time", "times", "file", "flag", "keys", "lists"]
+Parsed = Literal[
+    "text", "version", "time", "times", "file", "flag", "keys", "lists", "pairs", "function", "functions",
+    "rules", "counts", "seconds", "progress",
+]  # fmt: skip
 """What an option is: text, a version or a tag, a time, times by name, the path of a file, yes and no, keys of the
-operator that the field `operator` names, or lists of texts by name."""
+operator that the field `operator` names, lists of texts by name, texts by name, the reference of a function, a function
+for each operator that the field `operators` names, texts or whole numbers by operator, seconds, or a function that
+shows the progress, for which a command has no option."""
+Step = Callable[[Any], Any]
+"""A step of a `StepsAction`. It gets the plan so far, and returns it with what it did."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,10 @@ class Option:
     flag: str = ""
     metavar: str = ""
     parsed: Parsed = "text"
+    choices: tuple[str, ...] = ()
+    """The only texts that the shell accepts."""
+    in_shell: bool = True
+    """Whether the command has it."""
     in_python: bool = True
     """Whether the method of `Repository` has it."""
     in_airflow: bool = True
@@ -57,6 +70,11 @@ class Option:
 def option(said: Option, default: Any = dataclasses.MISSING) -> Any:
     """Return a field of an action. Without a default it is required."""
     return dataclasses.field(default=default, metadata={"option": said})
+
+
+def source_of_files(help: str) -> Any:
+    """Return the field that names the source of files. Python has none, because there a file is (source, path)."""
+    return option(Option(help, metavar="NAME", form="the source, if several have such a file.", in_python=False), None)
 
 
 @dataclass(frozen=True)
@@ -120,6 +138,10 @@ class ActionPlan:
         """Return what will happen, in words."""
         raise NotImplementedError
 
+    def details(self) -> list[str]:
+        """Return more lines, which only a dry run shows."""
+        return []
+
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, for machines: `requires`, `changes` in words, and what the action adds."""
         return {"requires": self.requires, "changes": self.lines()}
@@ -127,7 +149,9 @@ class ActionPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A change of a repository as a value: a `CommitAction` or an `EntryAction`. `carry_out` calls the methods.
+    """A change of a repository as a value: a `CommitAction`, `EntryAction` or `StepsAction`.
+
+    `carry_out` calls the methods.
 
     The docstring of an action is the help of its command. `method` documents the method of `Repository`, which
     `tests/surface/generate.py` writes, as it writes the operator of Airflow.
@@ -146,11 +170,35 @@ class Action:
     """Whether the command says before what it will do, and asks on a terminal."""
     may_move: ClassVar[bool] = False
     """Whether the repository may be at another place than where it was made."""
+    made_if: ClassVar[str] = "an earlier try of this Airflow task made the correction"
+    """When `if_needed` makes nothing, for the help."""
 
     @property
     def said_reason(self) -> str:
         """The reason, which the commit or entry records."""
         return str(getattr(self, "reason", ""))
+
+    def precedes(self, repo: Opened) -> str:
+        """Return what has to run before this action is looked at, in words; empty if nothing has to.
+
+        It changes nothing on this branch. A dry run leaves it out.
+        """
+        del repo
+        return ""
+
+    def after_what_precedes(self, repo: Opened, on_progress: OnProgress | None) -> Action:
+        """Run what precedes, and return the action that follows."""
+        del repo, on_progress
+        return self
+
+    def made_before(self, repo: Opened) -> list[Commit]:
+        """Return the commits that made this before, for `if_needed`, oldest first."""
+        del repo
+        return []
+
+    def said_before(self, versions: Sequence[int]) -> tuple[str, dict[str, Any]]:
+        """Return that versions made this before, in words and for machines."""
+        return f"an earlier try of this task made the correction: {versions_of(versions)}", {}
 
     def begin(self, repo: Opened) -> bool:
         """Check what matters only if something is written, and complete what an earlier call left.
@@ -178,6 +226,11 @@ class Action:
         """Return what was done, in words."""
         raise NotImplementedError
 
+    def asks_about(self, plan: Any) -> bool:
+        """Whether the command says before what it will do, and asks on a terminal."""
+        del plan
+        return self.asks
+
     def did_nothing(self, plan: Any) -> bool:
         """Whether nothing was left to do."""
         del plan
@@ -194,6 +247,21 @@ class CommitAction(Action):
     def look(self, repo: Opened, seen: SeenBranch) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
+
+    def made_before(self, repo: Opened) -> list[Commit]:
+        """Return the commits by which earlier tries of this Airflow task did the same, oldest first.
+
+        One with the same kind and reason counts. If that try died before it had published, the next run publishes.
+        """
+        from ..reading.tries import earlier_tries
+
+        made = [repo.log.commit(version) for version in earlier_tries(repo)]
+        return [one for one in made if (one.kind, one.reason or "") == (self.kind, self.said_reason)]
+
+    def first(self, plan: Any) -> Sequence[Changes]:
+        """Return what versions before the commit record that change nothing else, one after the other."""
+        del plan
+        return ()
 
     def hold(self, repo: Opened, plan: Any) -> None:
         """Keep what the commit will name, until it does."""
@@ -237,6 +305,31 @@ class EntryAction(Action):
     def entry(self, repo: Opened, plan: Any, refs: Refs) -> Entry:
         """Return the entry after `refs`."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsAction(Action):
+    """Upkeep in several steps: begin, start, and then each step. Every step may be repeated, and looks for itself.
+
+    With `expect`, what `look` finds is compared once, before the first step.
+    """
+
+    def look(self, repo: Opened, seen: SeenRefs) -> ActionPlan:
+        """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
+        raise NotImplementedError
+
+    def start(self, repo: Opened, seen: SeenRefs) -> ActionPlan:
+        """Return the plan before the first step, in which nothing is done."""
+        raise NotImplementedError
+
+    def steps(self, repo: Opened) -> Sequence[Step]:
+        """Return the steps, in their order."""
+        raise NotImplementedError
+
+    def make_room(self, repo: Opened) -> bool:
+        """Delete what needs no write before, because the disk is full. Return whether there was anything."""
+        del repo
+        return False
 
 
 def options_of(action: type[Action]) -> Iterator[tuple[str, Option, Any]]:

@@ -33,7 +33,7 @@ class ForgetReport(ActionPlan):
     deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
     longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
     cannot clean, in words. `done_in`: the newest version, if it has forgotten these keys already; then the call only
-    completes what is left. `these`: the keys.
+    completes what is left. `these`: the keys. `clean`: objects and files that were read and have none of them.
     """
 
     operator: str
@@ -45,6 +45,7 @@ class ForgetReport(ActionPlan):
     dropped: list[str]
     left: list[str]
     these: Keys = field(repr=False)
+    clean: set[str] = field(default_factory=set, repr=False)
     removed: list[str] = field(default_factory=list)
     done_in: int | None = None
     version: int | None = None
@@ -161,7 +162,7 @@ class Forget(CommitAction):
         """Write everything again that holds a key."""
         from .removing import prepared
 
-        return prepared(repo, self, plan.these, origin, to)
+        return prepared(repo, self, plan, origin, to)
 
     def finish(self, repo: Opened, plan: ForgetReport, commit: Commit) -> ForgetReport:
         """Give up earlier versions, and delete their objects."""

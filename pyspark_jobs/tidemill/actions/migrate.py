@@ -1,178 +1,169 @@
-"""`migrate`: rewrite the state of operators for code that declares them otherwise.
+"""`Migrate`: rewrite the state of operators for code that declares them otherwise.
 
-A `migrate` commit has the new state; nothing else changes. State is rewritten by key ranges, in tasks. CRASH: the
-segments are stored first and count only once the commit names them; one conditional create is the whole migration.
+A `migrate` commit has the new state; nothing else changes. State is rewritten by key ranges, in tasks of an engine that
+starts only if there is something to rewrite.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from .. import names
-from ..batch.migrating import MigrateWork
-from ..batch.place import Place
-from ..batch.rewriting import Rewrite
-from ..batch.work import Engine
-from ..errors import Fenced, InvalidInput, TidemillError
-from ..installed import version_of_tidemill
-from ..pipeline.definition import described_function
-from ..pipeline.places import check_places
-from ..protocol import decide
-from ..protocol.compatible import accepted_changes
-from ..protocol.kinds import Changes
-from ..protocol.records import Commit, OperatorMetrics, Segment
-from ..publishing.correct import correct, required
-from ..repo.discard import discard_names
-from ..repo.identity import check_root
-from ..repo.opened import Opened
-from ..run.execute import receipts_of
-from ..store.probe import probe
-from .migration import Move, Wanted, moves_of, renames_of
+from ..counts import count_of
+from ..names import ENGINES
+from ..values import dataclass
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
-RANGE_ROWS = 1 << 18
-"""About how many rows a task holds at once."""
-RANGE_BYTES = 64 << 20
-"""About how many bytes of segments a task holds at once."""
+if TYPE_CHECKING:
+    from ..batch.rewriting import Function
+    from ..protocol.kinds import Changes
+    from ..protocol.records import Commit
+    from ..protocol.successor import Origin
+    from ..publishing.rest import Writing
+    from ..repo.opened import Opened
+    from .migration import Functions, Move
 
 
-def migrate(repo: Opened, wanted: Wanted, reason: str, engine: Callable[[], Engine]) -> Commit:
-    """Rewrite the state that `wanted` names, and return the commit. `InvalidInput` if rows do not fit or are lost.
+@dataclass(frozen=True, kw_only=True)
+class MigratePlan(ActionPlan):
+    """What will happen to each operator. `functions`: the names and digests of the functions that will be called."""
 
-    Then nothing has changed, and what was stored is deleted again. `Fenced` if another run commits first. `engine` is
-    called once it is known that there is something to rewrite.
+    moves: list[Move]
+    functions: list[list[str]]
+    drop_keys: bool
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        return [line for move in self.moves for line in _lines(move)]
+
+    def content(self) -> Any:
+        """Return all that will happen."""
+        return [self.lines(), self.functions, self.drop_keys]
+
+
+def _lines(move: Move) -> Iterator[str]:
+    of = f"operator `{move.name}`" + (f", until now `{move.old}`" if move.old != move.name else "")
+    rows = count_of(sum(move.rows.values()), "row")
+    yield f"{of}: {rows} " + ("will be rewritten" if move.rewrites else "will be kept as they are")
+    for one in move.differences:
+        yield f"  {one.what} `{one.field}`: {one.before or 'nothing'} -> {one.after or 'nothing'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migrate(CommitAction):
+    """Rewrite the state of operators that the code of PIPELINE declares otherwise, with a commit that reads no files.
+
+    `tidemill check` says which operators need it. Each function gets rows of the state, with the columns that they were
+    written with, and returns them with the columns that the code declares now.
     """
-    required("migrate", reason)
-    check_places(repo.pipeline, repo.root, repo.storage_options)
-    repo.refresh()
-    check_root(repo)
-    head = repo.head()
-    moves = moves_of(repo, head, wanted)
-    assert head is not None
-    probe(repo.store)
-    place = repo.task_place(head.version + 1)
-    try:
-        used = engine() if any(move.rewrites for move in moves) else None
-        made = {move.name: _made(repo, place, move, used) for move in moves}
-    except Exception:
-        _discard(repo, place, moves, frozenset())
-        raise
-    try:
-        commit = correct(repo, repo.origin(head), "migrate", _changes(repo, head, moves, made, place, reason))
-    except Fenced:  # and no other error, because after any other the commit may be there, or still arrive
-        _discard(repo, place, moves, frozenset())
-        raise
-    kept = frozenset(one.name for maps in commit.state.values() for of_map in maps.values() for one in of_map)
-    if any(rewrite.moves for move in moves for rewrite in move.rewrites):
-        _discard(repo, place, moves, kept)
-    return commit
 
+    verb = "migrate"
+    kind = "migrate"
+    short_help = "Rewrite the state of operators for changed code."
+    argument_order = ("functions", "reason", "rename", "drop_keys", "merge", "spark", "engine", "tasks")
+    method = """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
 
-def planned(repo: Opened, wanted: Wanted) -> list[Move]:
-    """Return what `migrate` would do to each operator. Writes nothing, and calls no function."""
-    repo.refresh()
-    return moves_of(repo, repo.head(), wanted)
+    `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
+    state, with the key and state columns that they were written with, and returns them with the key and state
+    columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
+    with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
+    variable instead. `rename` maps old names of operators to new ones.
 
+    Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
+    and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
+    key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
+    returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
 
-def ranges_of(segments: list[Segment]) -> int:
-    """Return into how many key ranges a map is cut. It does not depend on the engine."""
-    objects = {segment.name: segment for segment in segments}.values()
-    rows, size = sum(one.rows for one in objects), sum(one.size for one in objects)
-    return min(1 << 12, max(1, -(-rows // RANGE_ROWS), -(-size // RANGE_BYTES)))
+    `engine`: "local" or "spark", which uses the session `spark` or starts one. `tasks`: how many run at once. Tasks
+    hold about 262,144 rows at once. The commit records `reason`. An open plan ends. `InvalidInput` if rows do not
+    fit, `Fenced` if another run commits first; then nothing has changed. Older versions keep their columns.
 
-
-Made = dict[str, tuple[list[Segment], int]]
-"""The segments and the rows of each map."""
-
-
-def _made(repo: Opened, place: Place, move: Move, engine: Engine | None) -> Made:
-    """Return the new state of an operator."""
-    rewrites = {rewrite.after.name: rewrite for rewrite in move.rewrites}
-    found: Made = {}
-    for name in move.description["maps"]:
-        if name in rewrites and engine is not None:
-            found[name] = _rewritten(repo, place, rewrites[name], move, engine)
-        else:
-            found[name] = (move.state.get(name, []), move.rows.get(name, 0))
-    return found
-
-
-def _rewritten(repo: Opened, place: Place, rewrite: Rewrite, move: Move, engine: Engine) -> tuple[list[Segment], int]:
-    segments = move.state[rewrite.after.name]
-    work = MigrateWork(place, rewrite, segments, ranges_of(segments), repo.modules, repo.paths)
-    receipts = receipts_of(engine.execute(work))
-    name, of = rewrite.operator, rewrite.after.name
-    rows = sum(receipt.rows[name][of] for receipt in receipts)
-    before = move.rows.get(of)
-    if before is not None and rows != before and not rewrite.drop_keys and rewrite.merge is None:
-        raise InvalidInput(f"{rewrite.what}: {before:,} rows became {rows:,}, expected as many")
-    return decide.merge_state(receipts)[name][of], rows
-
-
-def _changes(
-    repo: Opened, head: Commit, moves: list[Move], made: Mapping[str, Made], place: Place, reason: str
-) -> Changes:
-    """Return what the commit changes."""
-    olds = {move.old for move in moves}
-    state = {name: maps for name, maps in head.state.items() if name not in olds}
-    rows = {name: maps for name, maps in head.rows.items() if name not in olds}
-    schemas = {name: schema for name, schema in head.schemas.items() if name not in olds}
-    metrics = {
-        name: OperatorMetrics(rows_total=one.rows_total, state_bytes=one.state_bytes)
-        for name, one in head.operators.items()
-        if name not in olds
-    }
-    for move in moves:
-        maps = made[move.name]
-        state[move.name] = {name: segments for name, (segments, _) in maps.items()}
-        rows[move.name] = {name: count for name, (_, count) in maps.items()}
-        schemas[move.name] = move.description
-        sizes = {one.name: one.size for segments, _ in maps.values() for one in segments}
-        first = next(iter(maps.values()), ([], 0))
-        metrics[move.name] = OperatorMetrics(rows_total=first[1], state_bytes=sum(sizes.values()))
-    before = {move.name: head.schemas[move.old] for move in moves}
-    return {
-        "attempt": place.attempt,
-        "reason": reason,
-        "state": state,
-        "rows": rows,
-        "schemas": schemas,
-        "operators": metrics,
-        "next_deadline": _deadlines(repo, head, state),
-        "renamed": renames_of(head, moves),
-        "state_changes": accepted_changes(before, {move.name: move.description for move in moves}),
-        "code": {
-            "reference": repo.reference,
-            "tidemill": version_of_tidemill(),
-            "functions": {m.name: [described_function(r.function) for r in m.rewrites] for m in moves if m.rewrites},
-        },
-    }
-
-
-def _deadlines(repo: Opened, head: Commit, state: Mapping[str, Mapping[str, list[Segment]]]) -> dict[str, int]:
-    """Return the earliest deadline of each timer."""
-    found: dict[str, int] = {}
-    for name, maps in state.items():
-        placed = repo.job.operators.get(name)
-        clock = None if placed is None else placed.operator.clock
-        deadlines = [
-            one.min_deadline_ms for of_map in maps.values() for one in of_map if one.min_deadline_ms is not None
-        ]
-        if clock is not None and deadlines:
-            timer = "batch" if clock == "batch" else f"event/{name}"
-            found[timer] = min(*deadlines, found.get(timer, deadlines[0]))
-    return {timer: time for timer, time in head.next_deadline.items() if timer == "event"} | found
-
-
-def _discard(repo: Opened, place: Place, moves: list[Move], kept: frozenset[str]) -> None:
-    """Delete what this migration stored, except for the segments `kept`.
-
-    A listing or a delete that fails is not an error: what remains is named by no commit.
+    >>> import tidemill as tm
+    >>> def renamed(table):
+    ...     return table.rename_columns(["user", "euros"])
+    >>> p = tm.Pipeline("spending")
+    >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
+    >>> r = tm.open(p, root="memory://docs-migrate")
+    >>> _ = r.init()
+    >>> r.migrate({"spend": renamed}, reason="new names")
+    Traceback (most recent call last):
+    tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
+    hint: run init again, which records the operators of this code
     """
-    for move in moves:
-        for rewrite in move.rewrites:
-            of_map = names.segment(rewrite.operator, rewrite.after.name, repo.branch, "").removesuffix(".parquet")
-            prefix = f"{of_map}{place.number:010d}-{place.attempt}-"
-            with contextlib.suppress(TidemillError):
-                found = [entry.name for entry in repo.store.list(prefix) if entry.name not in kept]
-                discard_names(repo.store, found, place.attempt)
+
+    operators: Sequence[str] = option(
+        Option(
+            "Operator to migrate. Repeatable.",
+            flag="operator",
+            metavar="NAME",
+            is_repeated=True,
+            in_python=False,  # there functions have their operators as keys
+        ),
+        (),
+    )
+    functions: Functions | None = option(
+        Option(
+            "Function of a pyarrow.Table, as `module:name` or `path.py:name`: one for each --operator, in their order.",
+            flag="function",
+            metavar="REFERENCE",
+            parsed="functions",
+            is_repeated=True,
+        ),
+        None,
+    )
+    rename: Mapping[str, str] | None = option(
+        Option(
+            "Operator that has a new name. Repeatable.",
+            metavar="OLD=NEW",
+            parsed="pairs",
+            is_repeated=True,
+        ),
+        None,
+    )
+    drop_keys: bool = option(Option("Allow the functions to drop or add keys.", parsed="flag"), False)
+    merge: Function | None = option(
+        Option(
+            "Function that makes one row of all rows with the same new key.", metavar="REFERENCE", parsed="function"
+        ),
+        None,
+    )
+    spark: Any = option(Option("The session to use.", in_shell=False), None)
+    engine: str = option(Option("Engine of the tasks.", choices=ENGINES), "local")
+    tasks: int | Literal["auto"] = option(Option("Number of tasks at once.", in_shell=False), "auto")
+    reason: str = option(Option("Why. The commit records it."))
+
+    def begin(self, repo: Opened) -> bool:
+        """Check the places of the pipeline."""
+        from ..pipeline.places import check_places
+        from ..store.probe import probe
+
+        check_places(repo.pipeline, repo.root, repo.storage_options)
+        probe(repo.store)
+        return False
+
+    def look(self, repo: Opened, seen: SeenBranch) -> MigratePlan:
+        """Return what will happen. `InvalidInput` if it cannot be done. Calls no function."""
+        from ..pipeline.definition import described_function
+        from .migration import Wanted, moves_of
+
+        repo.refresh()  # another caller may have recorded operators
+        wanted = Wanted(self.functions or {}, self.rename or {}, self.drop_keys, self.merge)
+        moves = moves_of(repo, seen.origin.head, wanted)
+        called = [rewrite.function for move in moves for rewrite in move.rewrites]
+        called += [] if self.merge is None else [self.merge]
+        described = [described_function(one) for one in called]
+        functions = [[one["name"], one["digest"]] for one in described]
+        return MigratePlan(verb=self.verb, seen=seen, moves=moves, functions=functions, drop_keys=self.drop_keys)
+
+    def prepare(self, repo: Opened, plan: MigratePlan, origin: Origin, to: Writing) -> Changes:
+        """Store the new state."""
+        from ..run.engine import engine_of
+        from .migrating import migrated
+
+        assert origin.head is not None
+        return migrated(repo, origin.head, plan.moves, to, lambda: engine_of(repo, self.spark, self.engine, self.tasks))
+
+    def done(self, plan: MigratePlan, commit: Commit) -> str:
+        """Return what was done, in words."""
+        which = ", ".join(f"`{move.name}`" for move in plan.moves)
+        return f"migrated {which} in version {commit.version}: {self.reason}"

@@ -1,22 +1,49 @@
-"""The actions, in the order in which forms and pages list them."""
+"""The actions: a line each. `ACTIONS` imports all of them; a command imports only its own.
+
+The module of an action has the name of its verb, and the class the same name, with a capital letter.
+"""
 
 from __future__ import annotations
 
-from .adopt import Adopt
-from .contract import Action
-from .forget import Forget
-from .replan import Replan
-from .requeue import Requeue
-from .reset import Reset
-from .rewind import Rewind
-from .skip import Skip
-from .tag import Tag
-from .untag import Untag
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-ACTIONS: dict[str, type[Action]] = {
-    one.verb: one for one in (Rewind, Skip, Replan, Reset, Requeue, Forget, Adopt, Tag, Untag)
+if TYPE_CHECKING:
+    from .contract import Action
+
+    ACTIONS: dict[str, type[Action]]
+
+FOLLOWS = {
+    "rewind": "publish",
+    "skip": "replan",
+    "replan": "rewind",
+    "reset": "requeue",
+    "requeue": "skip",
+    "migrate": "reset",
+    "forget": "migrate",
+    "adopt": "forget",
+    "promote": "replay",
+    "maintain": "check",
+    "tag": "log",
+    "untag": "tag",
 }
-"""By verb."""
+"""By verb, in the order in which forms and pages list them: the command after which `tidemill --help` lists it."""
+
+
+def action_of(verb: str) -> type[Action]:
+    """Return the action of a verb."""
+    found: type[Action] = getattr(importlib.import_module(f".{verb}", __package__), verb.capitalize())
+    return found
+
+
+def listed(commands: Iterable[str]) -> list[str]:
+    """Return the names of other commands, with each action after the command that it follows."""
+    names, left = list(commands), dict(FOLLOWS)
+    while left:
+        verb = next(verb for verb, before in left.items() if before in names)
+        names.insert(names.index(left.pop(verb)) + 1, verb)
+    return names
 
 
 def airflow_operator_of(verb: str) -> str:
@@ -26,3 +53,12 @@ def airflow_operator_of(verb: str) -> str:
     'TidemillRewindOperator'
     """
     return f"Tidemill{verb.capitalize()}Operator"
+
+
+def __getattr__(name: str) -> dict[str, type[Action]]:
+    """Import all actions when `ACTIONS` is first used."""
+    if name != "ACTIONS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = {verb: action_of(verb) for verb in FOLLOWS}
+    globals()[name] = found
+    return found

@@ -96,16 +96,17 @@ def looked(repo: Opened, asked: Forget, seen: SeenBranch) -> ForgetReport:
         return _report(repo, asked, seen, _nothing(keys), before)
     with fenced_if_overtaken(repo, origin.head, "forget"):
         _refuse_missing(repo, origin.head, asked, keys)
-    made = _made(repo, origin.head, asked, keys, rewrite_state.ForgetTarget(origin.number, "dry-run", dry_run=True))
-    return _report(repo, asked, seen, made, before)
+    looking = rewrite_state.ForgetTarget(origin.number, "dry-run", dry_run=True)
+    made = _made(repo, origin.head, asked, keys, looking)
+    return dataclasses.replace(_report(repo, asked, seen, made, before), clean=looking.clean)
 
 
-def prepared(repo: Opened, asked: Forget, keys: Keys, origin: Origin, to: Writing) -> Changes:
+def prepared(repo: Opened, asked: Forget, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
     """Write everything again that holds a key, and return what the commit changes."""
     assert origin.head is not None
-    rewriting = rewrite_state.ForgetTarget(to.number, to.attempt, stored=to.stored)
+    rewriting = rewrite_state.ForgetTarget(to.number, to.attempt, stored=to.stored, clean=plan.clean)
     with discarded_if_full(repo.store, to.attempt):
-        made = _made(repo, origin.head, asked, keys, rewriting)
+        made = _made(repo, origin.head, asked, plan.these, rewriting)
     return _changes(repo, origin, asked, made)
 
 

@@ -13,7 +13,7 @@ from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option, source_of_files
 
 if TYPE_CHECKING:
     from ..protocol.kinds import Changes
@@ -157,15 +157,7 @@ class Rewind(CommitAction):
         ),
         (),
     )
-    source: str | None = option(
-        Option(
-            "Source of these files. Needed only if several sources have them.",
-            metavar="NAME",
-            form="the source, if several have such a file.",
-            in_python=False,  # there a file is (source, path)
-        ),
-        None,
-    )
+    source: str | None = source_of_files("Source of these files. Needed only if several sources have them.")
     reason: str = option(Option("Why. The commit records it."))
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..errors import InvalidInput
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option, source_of_files
 
 if TYPE_CHECKING:
     from ..protocol.kinds import Changes
@@ -76,15 +76,7 @@ class Skip(CommitAction):
             is_needed=True,
         )
     )
-    source: str | None = option(
-        Option(
-            "Source of the file. Needed only if several sources have this file.",
-            metavar="NAME",
-            form="the source, if several have such a file.",
-            in_python=False,  # there a file is (source, path)
-        ),
-        None,
-    )
+    source: str | None = source_of_files("Source of the file. Needed only if several sources have this file.")
     reason: str = option(Option("Why the file is not read. The commit records it."))
 
     def look(self, repo: Opened, seen: SeenBranch) -> SkipPlan:

@@ -100,11 +100,11 @@ def migrated(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
 def _called(rewrite: Rewrite, given: pa.Table, times: pa.Table) -> pa.Table:
     arguments = (given, times) if _wants_times(rewrite.function) else (given,)
     return _table(
-        rewrite, _called(rewrite.what, rewrite.function, *arguments), rewrite.identity + rewrite.after.value.names
+        rewrite, _call(rewrite.what, rewrite.function, *arguments), rewrite.identity + rewrite.after.value.names
     )
 
 
-def _called(what: str, function: Function, *arguments: pa.Table) -> Any:
+def _call(what: str, function: Function, *arguments: pa.Table) -> Any:
     """Call a user's function. If it raises, the error is `InvalidInput` with its traceback."""
     try:
         return function(*arguments)
@@ -227,7 +227,7 @@ def one_row_each(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
     counts = pa.table(pc.value_counts(repeats).flatten(), names=["row", "count"])
     several = pc.is_in(repeats, counts.filter(pc.greater(counts.column("count"), 1)).column("row").combine_chunks())
     given = rows.filter(several)
-    made = _table(rewrite, _called(rewrite.what, rewrite.merge, given), rewrite.after.names)
+    made = _table(rewrite, _call(rewrite.what, rewrite.merge, given), rewrite.after.names)
     merged = conform(_with_newest_times(rewrite, made, given), rewrite.columns, rewrite.what)
     _check_merged(rewrite, merged, given)
     return pa.concat_tables([rows.filter(pc.invert(several)), merged])

@@ -26,7 +26,7 @@ from ..values import dataclass
 from .covered import CATCH_UP, files_left_out, own_versions
 from .inputs import RecordedFile
 from .level import level_of
-from .promote import planned
+from .promote import checked
 
 _MOST_DIGITS = 75
 """How many digits a difference may have. A sum or difference of two such numbers has one more, the most that Arrow has.
@@ -174,7 +174,7 @@ def _refused(repo: Opened, name: str, *, goes_on: bool) -> dict[str, Any]:
     `goes_on`: the branch can be replayed further, because it has no batch of its own.
     """
     try:
-        planned(repo, name)
+        checked(repo, name)
     except (InvalidInput, StoreUnavailable) as error:
         only_behind = error.hint == CATCH_UP and goes_on
         return {"refused": error.first_line, "hint": error.hint or "", "only_behind": only_behind}

@@ -60,9 +60,9 @@ def check_covered(repo: Opened, branch: Opened, name: str, head: Commit | None, 
                 )
         wanted = taken_out + [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
         plan = repo.log.plan(version) if rules_of(commit).reads else None
-        splits = () if plan is None else plan.splits
-        by_ledger = [one for one in splits if plan is None or one.source not in plan.positions]
-        wanted += [(one.source, one.path) for one in by_ledger if one.path not in waiting]
+        if plan is not None:
+            by_ledger = [one for one in plan.splits if one.source not in plan.positions]
+            wanted += [(one.source, one.path) for one in by_ledger if one.path not in waiting]
         found = [path for (_, path), known in _known(ledger, wanted) if known is None]
         if found:
             missing[version] = found

@@ -1,53 +1,41 @@
-"""`promote`: one commit on this branch, whose state is that of another one, and whose outputs take the place of others.
+"""What a promotion takes over from a branch, and whether it can: decided before anything is written.
 
 With `outputs="correct"` the versions since the fork leave the history, as in a rewind; their files are withdrawn, and
-those of the branch take their place. CRASH: one conditional create is the whole promotion. Publishing follows it, and
-the next run completes it.
+those of the branch take their place. `actions/promote.py` carries it out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import TypeVar
 
-from ..errors import Fenced, InvalidInput
+from ..errors import InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.history import effective, is_effective, last_forget, replaced_at
+from ..protocol.kinds import Changes
 from ..protocol.named import Object, output_files
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.successor import taken_over, totals
-from ..publishing.correct import correct
 from ..publishing.owners import NOT_SHARED, Accepted, check_outputs, described
-from ..publishing.publish import repair
 from ..publishing.rest import Writing
 from ..publishing.sink_change import SinkChange, published_instead, sink_change
 from ..repo.code import other_code, promoted_code
-from ..repo.discard import discard_names
-from ..repo.identity import check_root
 from ..repo.open import on_branch
 from ..repo.opened import Opened
 from ..repo.operators import check_operators, committed_state
-from ..repo.promoted import record_operators
 from ..repo.steps import Steps, last_repeated
-from ..repo.versions import Needed, branch_name, hold
+from ..repo.versions import Needed, branch_name
 from ..run.drain import Limits, OnProgress
 from ..run.engine import Choice
-from ..store.probe import probe
 from ..values import dataclass
-from ..verifying.objects import check_stored
 from .covered import check_covered, files_left_out, own_versions
 from .inputs import RecordedFile
 from .replay import ReplayReport, ReplayRequest, replay
 
 OUTPUTS = ("correct", "keep")
-ROUNDS = 5
-"""How often a promotion catches up with a pipeline that goes on."""
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -72,9 +60,10 @@ class Promotion:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """The heads of both branches, the branch's own versions, where they part, and what is published instead."""
 
+    branch: Opened
     head: Commit | None
     theirs: Commit
     own: list[Commit]
@@ -85,75 +74,43 @@ class _Found:
     promotion: Promotion
 
 
-def promote(
-    repo: Opened, name: str, reason: str = "", outputs: str = "correct", accepted: Accepted | None = None
-) -> Commit:
-    """Take over the state of a branch by a commit, and return it. `InvalidInput` if the branch has not all input."""
-    repo = repo.remembering()
-    check_root(repo)
-    probe(repo.store)
-    repair(repo, repo.head())
-    branch = _on_branch(repo, name)
-    found = _checked(repo, branch, name, outputs, accepted or Accepted())
-    while found.promotion.empty:
-        _leave_empty(repo, found, name)
-        found = _checked(repo, branch, name, outputs, accepted or Accepted())
-    repair(repo, found.head)  # another process may have committed since; what stays is read from published files
-    number = repo.origin(found.head).number
-    versions = [one.version for those in found.added.values() for one in those]
-    hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=repo.branch)
-    check_stored(repo.store, _taken(branch, found), f"promote `{name}`")
-    origin = repo.origin(found.head)
-    theirs, outputs_of = found.theirs, repo.job.outputs
+def promoted(repo: Opened, found: Found, to: Writing) -> Changes:
+    """Return what the commit of a promotion changes, and store what stays of published files."""
+    theirs = found.theirs
     changes = taken_over(theirs)
     changes |= {
-        "reason": reason,
-        "code": promoted_code(branch, theirs),
+        "code": promoted_code(found.branch, theirs),
         "operators": totals(theirs.operators),
         "batch_time_ms": max(one.batch_time_ms for one in (found.head, theirs) if one is not None),
         "promoted": theirs.as_parent,
-        "promotions": [*([] if found.head is None else found.head.promotions), number],
-        "sinks": {one: described(repo, found.head, output, NOT_SHARED) for one, output in outputs_of.items()},
+        "promotions": [*([] if found.head is None else found.head.promotions), to.number],
+        "sinks": {one: described(repo, found.head, output, NOT_SHARED) for one, output in repo.job.outputs.items()},
     }
-    attempt = uuid.uuid4().hex[:12]
-    to = Writing(number, attempt)
     if found.change is not None:
         instead = published_instead(repo, found.head, found.change, to)
         for sink, added in found.added.items():
             instead["adds"].setdefault(sink, []).extend(added)
         changes |= {
-            "attempt": attempt,
-            "replaced": replaced_at(number, found.fork),
+            "replaced": replaced_at(to.number, found.fork),
             "quarantine": [file for commit in found.own for file in commit.quarantine],
             **instead,
         }
-    try:
-        made = correct(repo, origin, "promote", changes)
-    except Fenced:
-        discard_names(repo.store, to.stored, attempt)
-        raise
-    record_operators(repo, made)
-    return made
+    return changes
 
 
-def _taken(branch: Opened, found: _Found) -> Iterator[Object]:
+def needed(found: Found) -> Needed:
+    """Return the versions of the branch that must be kept until the promotion is committed."""
+    versions = {one.version for those in found.added.values() for one in those}
+    return Needed(found.theirs.version, sorted(versions))
+
+
+def taken(found: Found) -> Iterator[Object]:
     """Yield the objects without which no run could go on after the promotion: segments of state, and output files."""
-    for maps in committed_state(branch, found.theirs).values():
+    for maps in committed_state(found.branch, found.theirs).values():
         for segments in maps.values():
             yield from (Object(one.name, one.checksum, one.size) for one in segments)
     for added in found.added.values():
         yield from (Object(one.name, one.checksum, one.size) for output in added for one in output.files)
-
-
-def _leave_empty(repo: Opened, found: _Found, name: str) -> None:
-    """Commit versions that change nothing, because rows of the branch have their numbers.
-
-    INVARIANT: no version after a promotion has the number of rows that it published, so `_batch_id` tells them apart.
-    """
-    head = found.head
-    for _ in found.promotion.empty:
-        reason = f"rows of branch `{name}` have this number"
-        head = correct(repo, repo.origin(head), "void", {"reason": reason})
 
 
 def promoted_already(repo: Opened, name: str) -> Commit | None:
@@ -175,46 +132,20 @@ def promoted_already(repo: Opened, name: str) -> Commit | None:
     return None
 
 
-def when_level(repo: Opened, level: Callable[[], object], take_over: Callable[[], Made]) -> Made:
-    """Call `level`, which catches up, and then `take_over`. Repeat both if another run commits in between.
-
-    So a promotion succeeds beside a pipeline that commits all the time. After a few rounds the error is raised.
-    """
-    for rounds_left in reversed(range(ROUNDS)):
-        before = repo.head()
-        level()
-        try:
-            return take_over()
-        except (Fenced, InvalidInput):
-            if not rounds_left or repo.head() == before:
-                raise
-    raise AssertionError("the last round returns or raises")
-
-
-def planned(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
-    """Return what `promote` would do. Writes nothing."""
-    repo = repo.remembering()
-    return _checked(repo, _on_branch(repo, name), name, outputs, accepted or Accepted()).promotion
-
-
-def planned_if_level(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
-    """Return what `promote` would do if the branch had read all that this one has."""
-    repo = repo.remembering()
-    return _found(repo, _on_branch(repo, name), name, outputs, accepted or Accepted()).promotion
-
-
-def _on_branch(repo: Opened, name: str) -> Opened:
-    return on_branch(repo, name).remembering()
-
-
-def _checked(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Accepted) -> _Found:
-    """Return what a promotion needs. `InvalidInput` if it does not fit, or the branch has not read all input."""
-    found = _found(repo, branch, name, outputs, accepted)
-    check_covered(repo, branch, name, found.head, found.theirs, found.start)
+def checked(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Found:
+    """Return what a promotion takes over. `InvalidInput` if it does not fit, or the branch has not read all input."""
+    found = found_if_level(repo, name, outputs, accepted)
+    check_covered(repo, found.branch, name, found.head, found.theirs, found.start)
     return found
 
 
-def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Accepted) -> _Found:
+def found_if_level(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Found:
+    """Return what a promotion would take over if the branch had read all that this one has. Writes nothing."""
+    repo = repo.remembering()
+    return _found(repo, on_branch(repo, name).remembering(), name, outputs, accepted or Accepted())
+
+
+def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Accepted) -> Found:
     """Check everything but whether the branch has read all input, and return what a promotion needs."""
     if outputs not in OUTPUTS:
         raise InvalidInput(f"promote: outputs={outputs!r}, expected one of {', '.join(OUTPUTS)}")
@@ -244,7 +175,7 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
     missing = files_left_out(own)
     if outputs == "keep":
         promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing, ends=ends, other_code=other)
-        return _Found(head, theirs, own, start, fork, None, {}, promotion)
+        return Found(branch, head, theirs, own, start, fork, None, {}, promotion)
     added = _added(repo, name, own)
     change = sink_change(repo, head, fork, "promote")
     promotion = Promotion(
@@ -258,7 +189,7 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
         ends=ends,
         other_code=other,
     )
-    return _Found(head, theirs, own, start, fork, change, added, promotion)
+    return Found(branch, head, theirs, own, start, fork, change, added, promotion)
 
 
 def _added(repo: Opened, name: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
@@ -373,7 +304,7 @@ def catch_up(
     theirs = branch.head()
     if theirs is not None and theirs.branch == branch.branch and theirs.replays is None:
         with contextlib.suppress(InvalidInput):  # then the replay says why it cannot catch up
-            planned(repo, name, outputs, accepted)
+            checked(repo, name, outputs, accepted)
             return ReplayReport(name, [], [], 0)
     fork = branch.initialised().branches[name].fork
     asked = ReplayRequest(0 if fork is None else fork.version + 1, name, follow=True)

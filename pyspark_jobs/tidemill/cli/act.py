@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..actions.contract import Action, Option, options_of
-from ..actions.registry import ACTIONS
+from ..actions.registry import action_of
+from ..counts import count_of
 from ..errors import Exit
+from ..units import whole_number
 from ..values import dataclass
 from .correct import (
     Agreement,
@@ -25,6 +27,7 @@ from .correct import (
 )
 from .options import VERSION, Target, pairs, point_in_time, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
+from .progress import batch_progress, stepped
 from .read import keys_of
 from .run import result_fields
 
@@ -52,7 +55,7 @@ LISTS = {"tag": Listing("name", _tags)}
 
 def command_of(verb: str) -> click.Command:
     """Return the command of an action."""
-    action = ACTIONS[verb]
+    action = action_of(verb)
 
     def do(
         target: Target, expect: str | None, consent: Agreement, out: Output, if_needed: bool = False, **given: Any
@@ -60,17 +63,17 @@ def command_of(verb: str) -> click.Command:
         if verb in LISTS and given[LISTS[verb].unless] is None:
             return LISTS[verb].show(target, out)
         repository = target.open()
-        parsed = partial(_parsed, repository, given)
-        fields = {name: parsed(name, option) for name, option, _ in options_of(action)}
-        return _act(repository, action(**fields), expect, consent, out, if_needed)
+        values = Values(repository, given)
+        fields = {name: values.value(name, option) for name, option, _ in options_of(action) if option.in_shell}
+        return _act(values.shipping(), action(**fields), expect, consent, out, if_needed)
 
     made: Callable[..., Any] = do
     made.__doc__ = inspect.getdoc(action)
-    tries = (if_needed_option,) if action.knows_tries else ()
+    tries = (if_needed_option(action.made_if),) if action.knows_tries else ()
     consenting = consent_options if action.asks else no_consent_options
     for add in (output_options, result_file_option, consenting, expect_option, *tries):
         made = add(made)
-    for name, option, default in reversed(list(options_of(action))):
+    for name, option, default in reversed([one for one in options_of(action) if one[1].in_shell]):
         is_optional = verb in LISTS and LISTS[verb].unless == name
         made = _parameter(name, option, None if is_optional else default)(made)
     locating = reading_options if verb in LISTS else target_options
@@ -79,50 +82,141 @@ def command_of(verb: str) -> click.Command:
 
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     is_required = default is dataclasses.MISSING
-    kinds = {"version": VERSION, "file": click.Path(dir_okay=False)}
-    kind: click.ParamType[Any] | None = kinds.get(option.parsed)
+    kinds = {"version": VERSION, "file": click.Path(dir_okay=False), "seconds": click.FloatRange(min=0)}
+    kind: click.ParamType[Any] | None = click.Choice(option.choices) if option.choices else kinds.get(option.parsed)
     if option.is_argument:
-        return click.argument(name, metavar=option.metavar or None, type=kind, required=is_required)
-    flag = f"--{option.flag or name.replace('_', '-')}"
+        return click.argument(_parameter_name(name, option), type=kind, required=is_required)
     if option.parsed == "flag":
-        return click.option(flag, name, is_flag=True, help=option.help)
+        return click.option(_flag(name, option), name, is_flag=True, help=option.help)
     return click.option(
-        flag, name, type=kind, required=is_required, default=None if is_required else default,
-        multiple=option.is_repeated, metavar=option.metavar or None, help=option.help,
+        _flag(name, option), name, type=kind, required=is_required, default=None if is_required else default,
+        show_default=not is_required and bool(default), multiple=option.is_repeated, metavar=option.metavar or None,
+        help=option.help,
     )  # fmt: skip
 
 
-def _parsed(repository: Repository, given: Mapping[str, Any], name: str, option: Option) -> Any:
-    """Return the value of a field, given the texts of all options."""
-    value = given[name]
-    if option.parsed == "keys":
-        return keys_of(repository, given["operator"], value)
-    if option.parsed == "lists":
-        texts = pairs(value, f"--{option.flag or name}")
-        return {key: [text for other, text in texts if other == key] for key, _ in texts}
-    if option.parsed == "time":
-        return None if value is None else point_in_time(value)
-    if option.parsed != "times":
-        return value
-    if len(value) == 1 and "=" not in value[0]:
-        return point_in_time(value[0])
-    return {key: point_in_time(text) for key, text in pairs(value, f"--{option.flag or name}")} or None
+def _parameter_name(name: str, option: Option) -> str:
+    """Return the name of a parameter. `--branch` is where a command acts, so an argument is called as in the help."""
+    return option.metavar.lower() if option.is_argument and option.metavar else name
+
+
+def _flag(name: str, option: Option) -> str:
+    return f"--{option.flag or name.replace('_', '-')}"
+
+
+class Values:
+    """The values of fields, given the texts of all options. Modules of functions go along to other machines."""
+
+    def __init__(self, repository: Repository, given: Mapping[str, Any]) -> None:
+        self.repository, self.given = repository, given
+        self.modules: list[str] = []
+
+    def value(self, name: str, option: Option) -> Any:
+        """Return the value of a field."""
+        given = self.given[_parameter_name(name, option)]
+        if option.parsed == "function":
+            return None if given is None else self._function(given)
+        if option.parsed == "functions":
+            return self._functions(given, _flag(name, option))
+        if option.parsed == "rules":
+            return _rules(given, _flag(name, option))
+        if option.parsed == "counts":
+            return _counts(given, _flag(name, option))
+        if option.parsed == "pairs":
+            return dict(pairs(given, _flag(name, option)))
+        if option.parsed == "keys":
+            return keys_of(self.repository, self.given["operator"], given)
+        if option.parsed == "lists":
+            texts = pairs(given, _flag(name, option))
+            return {key: [text for other, text in texts if other == key] for key, _ in texts}
+        if option.parsed == "time":
+            return None if given is None else point_in_time(given)
+        if option.parsed != "times":
+            return given
+        if len(given) == 1 and "=" not in given[0]:
+            return point_in_time(given[0])
+        return {key: point_in_time(text) for key, text in pairs(given, _flag(name, option))} or None
+
+    def _functions(self, references: Sequence[str], flag: str) -> dict[str, Any]:
+        operators = self.given["operators"]
+        if len(operators) != len(references):
+            found = f"{count_of(len(operators), 'operator')} and {count_of(len(references), 'function')}"
+            raise click.UsageError(f"expected one {flag} for each --operator, found {found}")
+        return {name: self._function(one) for name, one in zip(operators, references, strict=True)}
+
+    def _function(self, reference: str) -> Any:
+        from ..pipeline.load import load_function
+
+        found = load_function(reference)
+        self.modules += found.modules
+        return found.function
+
+    def shipping(self) -> Repository:
+        """Return the repository, with the modules that tasks on other machines need."""
+        if not self.modules:
+            return self.repository
+        opened = self.repository.opened
+        modules = tuple(dict.fromkeys((*opened.modules, *self.modules)))
+        return type(self.repository)(dataclasses.replace(opened, modules=modules))
+
+
+def _rules(texts: Sequence[str], flag: str) -> dict[str, str] | None:
+    """Return texts by operator."""
+    from ..protocol.retention import ALL_OPERATORS
+
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        key, rule = (name, value) if equals else (ALL_OPERATORS, text)
+        if key in found:
+            raise click.UsageError(f"{flag} is given twice for {'all operators' if key == ALL_OPERATORS else key}")
+        found[key] = rule
+    return found or None
+
+
+def _counts(texts: Sequence[str], flag: str) -> dict[str, int] | None:
+    """Return whole numbers by operator."""
+    found = {}
+    for name, text in (_rules(texts, flag) or {}).items():
+        number = whole_number(text)
+        if number is None or number < 1:
+            raise click.UsageError(f"{flag} expects a whole number of at least 1, found `{text}`")
+        found[name] = number
+    return found or None
 
 
 def _act(
     repository: Repository, action: Action, expect: str | None, consent: Agreement, out: Output, if_needed: bool
 ) -> int:
-    from ..actions.carry_out import carry_out, look, made_before
+    from ..actions.carry_out import after_what_precedes
+
+    def do(action: Action) -> int:
+        return _looked_and_done(repository, action, expect, consent, out)
+
+    repo = repository.opened
+    if consent.dry_run:
+        return do(action)
+    before = [one.version for one in action.made_before(repo)] if if_needed else []
+    if before:
+        words, fields = action.said_before(before)
+        return reported_before(action.verb, before, repository, out, words, fields)
+    return after_what_precedes(repo, action, expect, lambda doing: batch_progress(out, doing, "left"), do)
+
+
+def _looked_and_done(
+    repository: Repository, action: Action, expect: str | None, consent: Agreement, out: Output
+) -> int:
+    from ..actions.carry_out import carry_out, look
     from ..protocol.records import Commit
 
     repo = repository.opened
-    before = made_before(repo, action) if if_needed and not consent.dry_run else []
-    if before:
-        return reported_before(action.verb, [one.version for one in before], repository, out)
     plan = look(repo, action, expect)
-    if (action.asks or consent.dry_run) and not consent.given(plan.lines(), out):
-        return unchanged(action.verb, repository, consent, out, plan.as_dict())
-    done = carry_out(repo, action, plan, None if consent.asks else plan)
+    if consent.dry_run or action.asks_about(plan):
+        lines = plan.lines() + (plan.details() if consent.dry_run else [])
+        if not consent.given(lines, out):
+            return unchanged(action.verb, repository, consent, out, plan.as_dict())
+    with _showing(action, out) as shown:
+        done = carry_out(repo, shown, plan, None if consent.asks else plan)
     versions = [done.made.version] if isinstance(done.made, Commit) else []
     status = Exit.NOTHING if action.did_nothing(done.plan) else Exit.DONE
     fields = {
@@ -132,3 +226,14 @@ def _act(
     }
     out.result(fields, [action.done(done.plan, done.made)])
     return status
+
+
+@contextlib.contextmanager
+def _showing(action: Action, out: Output) -> Iterator[Action]:
+    """Yield an action with a bar, if it tells its progress."""
+    field = next((name for name, option, _ in options_of(type(action)) if option.parsed == "progress"), None)
+    if field is None:
+        yield action
+        return
+    with stepped(out) as on_progress:
+        yield dataclasses.replace(action, **{field: on_progress})

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import click
 
-from ..counts import versions_of
 from ..errors import Exit
 from ..values import dataclass
 from ..visible import visible_lines
@@ -76,13 +75,9 @@ def consent_options(command: _Command) -> _Command:
     return wrapped  # type: ignore[return-value]
 
 
-def if_needed_option(command: _Command) -> _Command:
+def if_needed_option(made_if: str) -> Callable[[_Command], _Command]:
     """Add `--if-needed`. The command receives `if_needed`."""
-    return click.option(
-        "--if-needed",
-        is_flag=True,
-        help="Succeed, with status 3, if an earlier try of this Airflow task made the correction.",
-    )(command)
+    return click.option("--if-needed", is_flag=True, help=f"Succeed, with status 3, if {made_if}.")
 
 
 def expect_option(command: _Command) -> _Command:
@@ -94,12 +89,12 @@ def expect_option(command: _Command) -> _Command:
     )(command)
 
 
-def reported_before(verb: str, versions: Sequence[int], repository: Any, out: Output) -> int:
-    """Report the versions by which an earlier try of this Airflow task made the correction."""
-    out.result(
-        {**result_fields(verb, Exit.NOTHING, repository), "already_committed": list(versions), "changes": []},
-        [f"an earlier try of this task made the correction: {versions_of(versions)}"],
-    )
+def reported_before(
+    verb: str, versions: Sequence[int], repository: Any, out: Output, words: str, more: Mapping[str, Any]
+) -> int:
+    """Report the versions that made the correction before."""
+    fields = {**result_fields(verb, Exit.NOTHING, repository), "already_committed": list(versions), "changes": []}
+    out.result({**fields, **more}, [words])
     return Exit.NOTHING
 
 
@@ -110,7 +105,7 @@ def unchanged(
     status = Exit.DONE if consent.dry_run else Exit.NOTHING
     fields = {**result_fields(verb, status, repository), "dry_run": consent.dry_run, **(planned or {})}
     out.result(
-        fields,
+        fields | {"dry_run": consent.dry_run},
         ["dry run: nothing was changed" if consent.dry_run else "nothing was changed"],
     )
     return status

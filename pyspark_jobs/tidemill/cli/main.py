@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import click
 
+from ..actions.registry import FOLLOWS, listed
 from ..errors import Exit
 from .exits import INTERRUPTED, as_tidemill_error, exit_status
 from .output import Output
@@ -19,23 +20,15 @@ from .stdio import patient_stdio
 
 _NEW_OBJECTS = 20_000
 """After so many new objects Python looks for garbage. Most of those that a start makes stay, so 700 is too few."""
-ACT = "act"
-"""The module that makes the commands of actions."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
-CORRECTIONS = {
-    "rewind": ACT, "replan": ACT, "skip": ACT, "requeue": ACT, "reset": ACT,
-    "migrate": "migrate", "forget": ACT, "adopt": ACT,
-}  # fmt: skip
-NAMES = {"tag": ACT, "untag": ACT, "branch": "branch", "branches": "branch"}
-TRIES = {"replay": "replay", "promote": "replay"}
-READS = {"status": "read", "log": "log", **NAMES, "state": "read", "outputs": "read", "quarantine": "read"}
+BRANCHES = {"branch": "branch", "branches": "branch"}
+READS = {"status": "read", "log": "log", **BRANCHES, "state": "read", "outputs": "read", "quarantine": "read"}
 COMPARES = {"diff": "compare", "changes": "compare", "history": "compare", "explain": "compare", "report": "report"}
-REST = {
-    "schema": "schema", "check": "check", "maintain": "maintain", "verify": "verify", "warm": "warm", "pack": "pack",
-    "demo": "demo",
-}  # fmt: skip
-MODULES = {**RUNS, **CORRECTIONS, **TRIES, **READS, **COMPARES, **REST}
-"""By command, in order of use: the module with a function of that name."""
+REST = {"schema": "schema", "check": "check", "verify": "verify", "warm": "warm", "pack": "pack", "demo": "demo"}
+MODULES = {**RUNS, "replay": "replay", **READS, **COMPARES, **REST}
+"""By command, in order of use: the module with a function of that name. `act` makes the commands of actions."""
+COMMANDS = listed(MODULES)
+"""All commands, in order of use."""
 
 
 class Commands(click.Group):
@@ -43,14 +36,17 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the order of use."""
-        return list(MODULES)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import and return a command, or None if there is no such command."""
+        if cmd_name in FOLLOWS:
+            from .act import command_of
+
+            return command_of(cmd_name)
         if cmd_name not in MODULES:
             return None
-        module = importlib.import_module(f"{__package__}.{MODULES[cmd_name]}")
-        command: click.Command = module.command_of(cmd_name) if MODULES[cmd_name] == ACT else getattr(module, cmd_name)
+        command: click.Command = getattr(importlib.import_module(f".{MODULES[cmd_name]}", __package__), cmd_name)
         return command
 
     def resolve_command(
@@ -60,8 +56,8 @@ class Commands(click.Group):
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from ..spelling import nearest
 
-            near = nearest(args[0], MODULES)
-            known = f"did you mean `{near}`?" if near else f"known: {', '.join(sorted(MODULES))}"
+            near = nearest(args[0], COMMANDS)
+            known = f"did you mean `{near}`?" if near else f"known: {', '.join(sorted(COMMANDS))}"
             ctx.fail(f"unknown command `{args[0]}`; {known}")
         return super().resolve_command(ctx, args)
 

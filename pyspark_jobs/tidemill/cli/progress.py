@@ -134,6 +134,20 @@ def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
+@contextlib.contextmanager
+def stepped(out: Output) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield the function to call with what is being done, how much of it, and of how much. None: nothing is shown."""
+    if out.json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("looking", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
+
+
 def _bar(console: Console) -> Progress:
     from rich.progress import (
         BarColumn,

@@ -72,6 +72,11 @@ class _Shown:
     is_ours: bool = True
     """False: the repository published it of which this is a copy."""
 
+    @property
+    def identity(self) -> str:
+        """What differs if it has other bytes."""
+        return f"{self.uri}@{self.checksum}"
+
 
 def sink_of(repo: Opened, name: str) -> Sink:
     """Return the sink of a name. `InvalidInput` if it has no place."""
@@ -95,9 +100,12 @@ def outputs_without_keys(
             if recorded_folder(record.kind, record.uri) is None:
                 made.elsewhere.append(f"the rows of version {record.version} in `{record.uri}`, its earlier place")
             continue
+        shown = list(shown_files(repo, sink, record))
+        if not to.dry_run and all(not file.is_ours or file.identity in to.clean for file in shown):
+            continue
         files: list[tuple[_Shown, _Content]] = []
         is_ours = False
-        for file in shown_files(repo, sink, record):
+        for file in shown:
             if not file.is_ours:
                 made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
                 continue
@@ -112,8 +120,10 @@ def outputs_without_keys(
                 made.missing.append(file.uri)
                 continue
             _refuse_altered(file, data)
-            left = _filtered(repo, record, file, data, columns, keys)
-            if left is not None:
+            left = None if file.identity in to.clean else _filtered(repo, record, file, data, columns, keys)
+            if left is None:
+                to.clean.add(file.identity)
+            else:
                 is_ours = True
                 made.rewritten.append(file.uri)
             files.append((file, _Content(data, file.rows) if left is None else left))

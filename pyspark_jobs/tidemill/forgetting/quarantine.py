@@ -34,9 +34,13 @@ def quarantine_without_keys(
     for commit in commits:
         for file in commit.quarantine:
             table = _rows_of(repo, file)
-            left = table.filter(pa.array([not _holds(row, keys) for row in table.to_pylist()], pa.bool_()))
+            left = table
+            if file.name not in to.clean:
+                left = table.filter(pa.array([not _holds(row, keys) for row in table.to_pylist()], pa.bool_()))
             if left.num_rows < table.num_rows:
                 removed[file.name] = table.num_rows - left.num_rows
+            else:
+                to.clean.add(file.name)
             if left.num_rows and not to.dry_run:
                 stored.append(_store(repo, left, to, len(stored)))
     return stored, removed

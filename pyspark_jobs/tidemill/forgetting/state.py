@@ -32,13 +32,16 @@ SegmentsByMap = Mapping[str, list[Segment]]
 class ForgetTarget:
     """Where objects are written again: version, attempt, and whether they are written at all.
 
-    `stored` gets the name of each object before it is stored.
+    `stored` gets the name of each object before it is stored. `clean` gets the objects and published files that have
+    none of the keys, so that those which a dry run read are not read again. Objects never change; what came since is
+    not in it.
     """
 
     version: int
     attempt: str
     dry_run: bool = False
     stored: list[str] = field(default_factory=list)
+    clean: set[str] = field(default_factory=set)
 
     def name(self, name: str) -> str:
         """Return the name of an object that will be stored, and note it."""
@@ -71,11 +74,16 @@ def state_without_keys(
         shape = columns[name]
         made.rows[name] = _live(repo, shape, segments, keys)
         for segment in segments:
-            if segment.name not in made.objects and (run := _with_keys(repo.store, shape, segment, keys)) is not None:
-                target = to.name(names.segment(operator, name, repo.branch, to.stem(len(made.objects))))
-                left = None if to.dry_run else _without(run, keys.hashes)
-                stored = [] if left is None else store_run(repo.store, repo.cache, left, (0, 0), target)
-                made.objects[segment.name] = stored[0] if stored else None
+            if segment.name in made.objects or segment.name in to.clean:
+                continue
+            run = _with_keys(repo.store, shape, segment, keys)
+            if run is None:
+                to.clean.add(segment.name)
+                continue
+            target = to.name(names.segment(operator, name, repo.branch, to.stem(len(made.objects))))
+            left = None if to.dry_run else _without(run, keys.hashes)
+            stored = [] if left is None else store_run(repo.store, repo.cache, left, (0, 0), target)
+            made.objects[segment.name] = stored[0] if stored else None
         made.maps[name] = [again for segment in segments for again in _renamed(segment, made)]
     return made
 

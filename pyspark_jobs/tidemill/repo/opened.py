@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from typing import Any
@@ -207,10 +206,9 @@ class Opened:
         """Return this for one call that reads commits repeatedly; see `Log.remembering`."""
         return dataclasses.replace(self, log=self.log.remembering())
 
-    def task_place(self, number: int) -> Place:
-        """Return where tasks of a new attempt find this branch. They store files for version or entry `number`."""
+    def task_place(self, number: int, attempt: str) -> Place:
+        """Return where tasks of an attempt find this branch. They store files for version or entry `number`."""
         options = dict(self.storage_options)
-        attempt = uuid.uuid4().hex[:12]
         return Place(self.root, self.job.pipeline, options, self.settings, self.branch, number, attempt)
 
     def version_of(self, version: int) -> VersionOf:

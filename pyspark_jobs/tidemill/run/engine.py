@@ -86,6 +86,11 @@ def state_bytes(job: Job, head: Commit | None) -> int:
 LOG = logging.getLogger("tidemill")
 
 
+def engine_of(repo: Opened, spark: Any, name: str, tasks: int | Literal["auto"] = "auto") -> Engine:
+    """Return the engine `local` or `spark` with the settings of a repository. It starts a session if none is given."""
+    return engine_for(spark, name, tasks, repo.spark_conf, repo.settings.executor_wait)
+
+
 class Choice:
     """The engine of each batch of one run. "auto" is Spark if a session is given; otherwise the batch decides."""
 
@@ -101,8 +106,7 @@ class Choice:
         """Return the engine of a batch over the version `head`. It is started, and workers are asked, only once."""
         name = self._name(head, plan)
         if name not in self._started:
-            conf, wait = self.repo.spark_conf, self.repo.settings.executor_wait
-            found = engine_for(self._spark, name, self._tasks, conf, wait)
+            found = engine_of(self.repo, self._spark, name, self._tasks)
             if found.is_remote:
                 check_shared_folders(self.repo)
                 for warning in check_workers(self.repo, found, plan):

@@ -96,6 +96,8 @@ PART = 1000
 """How many objects are deleted at once: as many as S3 deletes in a request."""
 OnDeleted = Callable[[int, int], None]
 """Called with the number of deleted objects, and of all."""
+OnUpkeep = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -166,7 +167,7 @@ def _on_engine(
     left = deque(chosen)
     while left and (len(left) == len(chosen) or deadline is None or time.monotonic() < deadline):
         ours = tuple(left.popleft() for _ in range(min(engine.parallelism, len(left))))
-        place = repo.task_place(repo.refresh().through + 1)
+        place = repo.task_place(repo.refresh().through + 1, uuid.uuid4().hex[:12])
         work = MergeWork(place, ours, paths=repo.paths)
         for index, found in enumerate(outcomes(work, engine.execute(work))):
             yield ours[index], partial(_parts, found, place.number + index)

@@ -22,7 +22,7 @@ from tests.unit.actions.migrated import (
     to_euros,
     values,
 )
-from tidemill.actions import migrate as verb
+from tidemill.actions import migrating
 
 
 def by_group(s: tm.Stream) -> Any:
@@ -63,7 +63,7 @@ def test_many_ranges_give_one_result_for_any_number_of_tasks(
     place: Place, monkeypatch: pytest.MonkeyPatch, tasks: int
 ) -> None:
     place.begun(sums())
-    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    monkeypatch.setattr(migrating, "RANGE_ROWS", 30)
     r, seen = place.opened(euros()), []
 
     def counting(table: pa.Table) -> pa.Table:
@@ -85,7 +85,7 @@ def test_keys_change_and_rows_with_one_key_are_merged(place: Place, monkeypatch:
     place.begun(sums())
     place.put([("u3", 1000)])
     place.opened(sums()).run(engine="local")
-    monkeypatch.setattr(verb, "RANGE_ROWS", 30)
+    monkeypatch.setattr(migrating, "RANGE_ROWS", 30)
     r, before = place.opened(by_group), place.segments()
     with pytest.raises(tm.InvalidInput, match=r"migrate operator `sums`: 20 rows get the key \d, expected one\nhint: "):
         r.migrate({"sums": to_group}, reason="a test")

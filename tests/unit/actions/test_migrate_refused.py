@@ -22,7 +22,7 @@ from tests.unit.actions.migrated import (
     to_euros,
     values,
 )
-from tidemill.actions import migrate as verb
+from tidemill.actions import carry_out
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
 
@@ -138,13 +138,13 @@ def test_a_migration_that_a_run_overtakes_is_fenced_and_discards_what_it_wrote(p
 
 def test_after_a_commit_whose_answer_was_lost_its_segments_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.begun(sums())
-    r, real = place.opened(euros()), verb.correct
+    r, real = place.opened(euros()), carry_out.correct
 
     def lost(*arguments: Any) -> Any:
         real(*arguments)
         raise tm.StoreUnavailable("the answer was lost")
 
-    monkeypatch.setattr(verb, "correct", lost)
+    monkeypatch.setattr(carry_out, "correct", lost)
     with pytest.raises(tm.StoreUnavailable):
         r.migrate({"sums": to_euros}, reason="a test")
     assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,62 +12,44 @@ from pathlib import Path
 import click
 import pytest
 
+from tidemill.actions.registry import FOLLOWS, action_of, listed
 from tidemill.cli import result_file
 from tidemill.cli.exits import error_lines, exit_status
-from tidemill.cli.main import main, tidemill
+from tidemill.cli.main import MODULES, main, tidemill
 from tidemill.cli.options import settings, storage_options
 from tidemill.cli.output import committed
 from tidemill.errors import ERROR_KINDS, Exit, Fenced, InvalidInput
 
-COMMANDS = (
-    "adopt",
-    "branch",
-    "branches",
-    "changes",
-    "check",
-    "demo",
-    "diff",
-    "explain",
-    "forget",
-    "history",
-    "init",
-    "log",
-    "maintain",
-    "migrate",
-    "outputs",
-    "pack",
-    "promote",
-    "publish",
-    "quarantine",
-    "replan",
-    "replay",
-    "report",
-    "requeue",
-    "reset",
-    "rewind",
-    "run",
-    "schema",
-    "skip",
-    "state",
-    "status",
-    "sweep",
-    "tag",
-    "untag",
-    "verify",
-    "warm",
-)
 SECRET = "wJalrXUtnFEMI"
 TASKS = "--tasks expects `auto` or a whole number of at least 1, found"
 
 
 def test_every_command_has_help(capsys):
-    assert sorted(tidemill.list_commands(click.Context(tidemill))) == list(COMMANDS)
     assert main(["--help"]) == Exit.DONE
-    shown = capsys.readouterr().out
-    assert all(f"  {name} " in shown for name in COMMANDS)
-    for name in COMMANDS:
+    shown = re.findall(r"^  ([a-z]+)  ", capsys.readouterr().out.partition("Commands:")[2], re.MULTILINE)
+    assert shown == tidemill.list_commands(click.Context(tidemill))
+    assert {*MODULES, *FOLLOWS} == set(shown) and len(MODULES) + len(FOLLOWS) == len(shown)
+    for name in shown:
         assert main([name, "--help"]) == Exit.DONE
         assert f"Usage: tidemill {name} " in capsys.readouterr().out
+
+
+def test_an_action_is_listed_after_the_command_that_it_follows(monkeypatch):
+    names = tidemill.list_commands(click.Context(tidemill))
+    assert all(names.index(verb) > names.index(before) for verb, before in FOLLOWS.items())
+    assert all(action_of(verb).verb == verb for verb in FOLLOWS)
+    monkeypatch.setitem(FOLLOWS, "note", "untag")
+    assert listed(MODULES) == [*names[: names.index("untag") + 1], "note", *names[names.index("untag") + 1 :]]
+
+
+def test_a_command_imports_no_other_action():
+    code = (
+        "import sys\nfrom tidemill.cli.main import main\nmain([sys.argv[1], '--help'])\n"
+        "print(sorted(name[17:] for name in sys.modules if name.startswith('tidemill.actions.')))"
+    )
+    for verb, expected in (("run", ["registry"]), ("tag", ["contract", "registry", "tag"])):
+        found = subprocess.run([sys.executable, "-c", code, verb], capture_output=True, text=True, check=True)
+        assert found.stdout.splitlines()[-1] == str(expected)
 
 
 def test_replay_offers_no_batch_time_because_recorded_ones_are_repeated(capsys):

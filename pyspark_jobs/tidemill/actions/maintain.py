@@ -1,0 +1,264 @@
+"""`Maintain`: merge segments of state, raise the floor, delete garbage, and withdraw what appeared again in sinks.
+
+If it is asked to, it joins small published files, too. It is safe beside runs, corrections and other calls, and does
+what is left when it is called again. `maintaining.py` has the steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ..counts import count_of, versions_of
+from ..names import ENGINES
+from ..values import dataclass
+from .contract import ActionPlan, Option, SeenRefs, Step, StepsAction, option
+
+if TYPE_CHECKING:
+    from ..protocol.garbage import Garbage
+    from ..repo.opened import Opened
+    from ..upkeep.collect import OnUpkeep
+    from ..upkeep.compacting import Compacted
+    from ..upkeep.merging import Merged
+
+SHOWN = 10
+"""How many objects a dry run lists by name; with --json all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaintainReport(ActionPlan):
+    """What `maintain` did, or in a dry run would do.
+
+    `merged`: ranges of state whose runs were merged, with rows and bytes before and after. `to_merge`: ranges that are
+    left to merge; in a dry run, all of them.
+    `floor_before` and `floor`: the lowest version of which everything is kept, apart from tagged ones.
+    `operator_floors` has the floors of operators with a rule of their own, `operator_floors_before` those that they
+    had. `kept_by` are the tags that keep versions
+    below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
+    `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after
+    their withdrawal. `compacted`: groups of published files that were joined; in a dry run, that would be.
+    `to_compact`: how many groups are left; in a dry run, all of them. `compact_waits`: whether they are left because a
+    batch is planned.
+    """
+
+    floor_before: int
+    floor: int
+    operator_floors: dict[str, int]
+    kept_by: dict[str, int]
+    garbage: list[Garbage] = field(default_factory=list)
+    deleted: int = 0
+    merged: list[Merged] = field(default_factory=list)
+    to_merge: int = 0
+    strays: dict[str, list[str]] = field(default_factory=dict)
+    compacted: list[Compacted] = field(default_factory=list)
+    to_compact: int = 0
+    compact_waits: bool = False
+    dry_run: bool = False
+    operator_floors_before: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def raises_floor(self) -> bool:
+        """Whether versions, or the state of an operator, can no longer be read that could be before."""
+        before = self.operator_floors_before
+        return self.floor > self.floor_before or any(
+            max(at, 0) > before.get(name, self.floor_before) for name, at in self.operator_floors.items()
+        )
+
+    @property
+    def garbage_bytes(self) -> int:
+        """The bytes of all garbage."""
+        return sum(one.size for one in self.garbage)
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        lines = []
+        if self.floor > self.floor_before:
+            gone = [at for at in range(self.floor_before, self.floor) if at not in self.kept_by.values()]
+            lines += [f"{versions_of(gone)} will no longer be readable"] if gone else []
+        lines += [f"tag `{name}` keeps version {version}" for name, version in self.kept_by.items()]
+        lines += [
+            f"state of operator `{name}`: versions from {at} on are kept" for name, at in self.operator_floors.items()
+        ]
+        lines += [f"{count_of(self.to_merge, 'range')} of state will be merged"] if self.to_merge else []
+        for sink in dict.fromkeys(one.sink for one in self.compacted):
+            ours = [one for one in self.compacted if one.sink == sink]
+            files, size, into = (
+                sum(getattr(one, name) for one in ours) for name in ("files_before", "bytes_before", "files_after")
+            )
+            lines.append(f"sink `{sink}`: {count_of(files, 'published file')} ({size:,} bytes) will become {into:,}")
+        lines.append(f"{count_of(len(self.garbage), 'object')} ({self.garbage_bytes:,} bytes) will be deleted")
+        return lines
+
+    def details(self) -> list[str]:
+        """Return the names of some of the objects that will be deleted."""
+        lines = [f"  {one.name}: {one.why}" for one in self.garbage[:SHOWN]]
+        rest = len(self.garbage) - SHOWN
+        return lines + ([f"  … and {rest:,} more; --json lists all"] if rest > 0 else [])
+
+    def content(self) -> Any:
+        """Return all that is lost or written into sinks. Merging changes no row, so it does not count."""
+        floors = [self.floor_before, self.floor, self.operator_floors, self.kept_by]
+        joined = [[one.sink, one.first, one.last, one.files_before, one.bytes_before] for one in self.compacted]
+        return [floors, [one.name for one in self.garbage], joined]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what will happen, or was done, for machines."""
+        own = (one.name for one in dataclasses.fields(self) if one.name not in ("verb", "seen"))
+        return {**{name: _plain(getattr(self, name)) for name in own}, **super().as_dict()}
+
+    def summary(self) -> str:
+        """Return what was done, in words."""
+        left = len(self.garbage) - self.deleted
+        parts = [f"merged {count_of(len(self.merged), 'range')} of state"] if self.merged else []
+        parts += [f"{count_of(self.to_merge, 'range')} left to merge"] if self.to_merge else []
+        if self.compacted:
+            before, after = (
+                sum(getattr(one, name) for one in self.compacted) for name in ("files_before", "files_after")
+            )
+            parts += [f"joined {count_of(before, 'published file')} into {after:,}"]
+        if self.to_compact:
+            why = ", because a batch is planned" if self.compact_waits else ""
+            parts += [f"{count_of(self.to_compact, 'group')} of published files left to join{why}"]
+        parts += [f"deleted {count_of(self.deleted, 'object')}"]
+        parts += [f"{left:,} left for the next call"] if left else []
+        strays = sum(map(len, self.strays.values()))
+        parts += [f"withdrew {count_of(strays, 'file')} that had appeared again in sinks"] if strays else []
+        return f"versions from {self.floor} on are kept; " + ", ".join(parts)
+
+
+def _plain(value: Any) -> Any:
+    return [dataclasses.asdict(one) for one in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maintain(StepsAction):
+    """Merge state, discard versions that --keep and --keep-versions do not keep, delete objects that no version needs.
+
+    Without these options only leftovers of failed attempts are deleted. Tagged versions are kept. Published files are
+    only touched with --compact-sinks: readers of a sink may then see rows twice for a moment. It is safe beside runs,
+    and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
+    """
+
+    verb = "maintain"
+    short_help = "Merge state, discard old versions, delete what no version needs."
+    argument_order = (
+        "keep", "keep_versions", "time_budget", "dry_run", "reason", "on_progress", "spark", "engine", "compact_sinks",
+        "sink_file_size",
+    )  # fmt: skip
+    method = """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
+
+    Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
+    that to this call, as long as it comes often enough, such as every night.
+
+    `keep`: an age such as "90 days"; versions of this period are kept, so the state can be read as of any time in
+    it. `keep_versions`: the newest so many versions are kept. With both, whichever keeps more. A dict gives rules
+    for the state of single operators, and under "*" for everything else. Without either, only leftovers of failed
+    attempts are deleted. The head, tagged versions, versions from which branches start, and versions that are not
+    published yet are always kept. Published files are not touched, except that files which a stalled process
+    copied after they had been withdrawn are deleted.
+
+    `compact_sinks`: join published files of `tm.Parquet` and `tm.Json` that are smaller than half of
+    `sink_file_size`, folder by folder, into files of about that size. Rows keep their values, columns and order.
+    Each group of versions is one commit with `reason`. Larger files appear before the small ones are deleted, so a
+    plain reader may see rows twice for a moment. `outputs()` does not change. While a batch is planned, nothing is
+    joined.
+
+    `time_budget`: seconds after which nothing more is merged, joined or deleted; the next call does the rest.
+    `on_progress`: called with what is being done, how much of it is done, and how much there is. `engine`: "local"
+    merges two ranges of state at once in this process; "spark" merges as many as there are cores, in tasks, on the
+    session `spark` or one that is started. A range has about 4 million rows or 64 MiB.
+
+    The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
+    `InvalidInput` for an unknown operator, or a rule that keeps nothing. In a dry run, the report names every
+    object that would go, and why, and the files that would be joined.
+    """
+
+    keep: str | timedelta | Mapping[str, str | timedelta] | None = option(
+        Option(
+            "Keep the versions of this period, such as '90 days'. With OPERATOR: its state. Repeatable.",
+            metavar="[OPERATOR=]AGE",
+            parsed="rules",
+            is_repeated=True,
+        ),
+        None,
+    )
+    keep_versions: int | Mapping[str, int] | None = option(
+        Option(
+            "Keep the newest N versions; with --keep, whichever keeps more. Repeatable.",
+            metavar="[OPERATOR=]N",
+            parsed="counts",
+            is_repeated=True,
+        ),
+        None,
+    )
+    time_budget: float | None = option(
+        Option(
+            "Merge and delete nothing more after this many seconds. The next call does the rest.",
+            metavar="SECONDS",
+            parsed="seconds",
+        ),
+        None,
+    )
+    compact_sinks: bool = option(Option("Join small published files into larger ones.", parsed="flag"), False)
+    sink_file_size: str | int = option(
+        Option("With --compact-sinks: the size to aim at. Files below half of it are small.", metavar="SIZE"), "128 MiB"
+    )
+    on_progress: OnUpkeep | None = option(Option("", parsed="progress", in_shell=False), None)
+    spark: Any = option(Option("The session to use.", in_shell=False), None)
+    engine: str = option(Option("Engine that merges state.", choices=ENGINES), "local")
+    reason: str = option(Option("Why older versions go, or files are joined. The record of it says so."), "")
+
+    def begin(self, repo: Opened) -> bool:
+        """Check the options."""
+        from ..store.probe import probe
+        from .maintaining import check
+
+        check(repo, self)
+        probe(repo.store)
+        return False
+
+    def look(self, repo: Opened, seen: SeenRefs) -> MaintainReport:
+        """Return what will happen. `InvalidInput` for a wrong retention rule."""
+        from .maintaining import looked
+
+        return looked(repo, self, seen)
+
+    def start(self, repo: Opened, seen: SeenRefs) -> MaintainReport:
+        """Return the floor."""
+        from .maintaining import before
+
+        return before(repo, self, seen)
+
+    def steps(self, repo: Opened) -> Sequence[Step]:
+        """Return the steps. Versions go first, so that what they held is merged less and deleted at once."""
+        from .maintaining import Steps
+
+        one = Steps(repo, self)
+        return (one.raise_floor, one.merge, one.join, one.collect, one.withdraw)
+
+    def make_room(self, repo: Opened) -> bool:
+        """Delete garbage that needs no new entry of `refs/`."""
+        from ..upkeep.collect import delete_garbage
+
+        return bool(delete_garbage(repo))
+
+    def outcome(self, repo: Opened, plan: MaintainReport, made: None) -> MaintainReport:
+        """Return the report."""
+        del repo, made
+        return plan
+
+    def asks_about(self, plan: MaintainReport) -> bool:
+        """Whether something is lost or written into sinks. Merging changes no row."""
+        return bool(plan.garbage or plan.compacted or plan.raises_floor)
+
+    def done(self, plan: MaintainReport, made: None) -> str:
+        """Return what was done, in words."""
+        del made
+        return plan.summary()
+
+    def did_nothing(self, plan: MaintainReport) -> bool:
+        """Whether nothing was merged, joined, deleted or given up."""
+        return not (plan.merged or plan.compacted or plan.deleted or plan.strays or plan.raises_floor)

@@ -180,7 +180,7 @@ def test_behind_two_operators_the_files_of_the_batch_are_named(tmp_path: Path) -
     assert failure(read) == "the row (m=1) that operator `second` emitted from the files `0.csv`"
 
 
-@pytest.mark.parametrize("limit", ["LARGEST_READ", "MOST_ROWS"])
+@pytest.mark.parametrize("limit", ["LARGEST_READ", "_MOST_ROWS"])
 def test_beyond_its_limits_there_is_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     read = write(tmp_path, {"0.csv": [("a", 1)] * 3})
     by_row(emitting(read), "n", refusing(1, "n"), "x int", "second")

@@ -111,7 +111,7 @@ def scripted_server() -> Iterator[Scripted]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_module, "CONFLICT_PAUSES_S", (0.0, 0.0, 0.0))
-    monkeypatch.setattr(sys.modules[probe.__module__], "PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(sys.modules[probe.__module__], "_PAUSES_S", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture

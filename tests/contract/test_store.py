@@ -347,7 +347,7 @@ def test_the_probe_accepts_the_store_and_leaves_nothing(store: Store) -> None:
 def test_the_probe_repeats_a_create_that_had_no_answer(
     store: Store, effect: Effect, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules[probe.__module__], "PAUSES_S", (0.0,))
+    monkeypatch.setattr(sys.modules[probe.__module__], "_PAUSES_S", (0.0,))
     probe(FaultStore(store, [Fault(number, effect)]))
     assert names(store) == []
 

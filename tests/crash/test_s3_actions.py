@@ -76,7 +76,7 @@ def server(s3_server: S3Server, proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch)
     for name, value in {**proxy.environment, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(s3_store, "CONFLICT_PAUSES_S", (0.0, 0.0))
-    monkeypatch.setattr(importlib.import_module("tidemill.store.probe"), "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(importlib.import_module("tidemill.store.probe"), "_PAUSES_S", (0.0, 0.0))
     return s3_server
 
 

@@ -34,7 +34,7 @@ import tidemill as tm
 from tidemill import names
 from tidemill.protocol import hint
 from tidemill.protocol.codec import checksum_of, encode
-from tidemill.protocol.entries import Base, Hold, Tag
+from tidemill.protocol.entries import Base, Hold, TagEntry
 from tidemill.protocol.records import Commit, Forgotten, Shown
 from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.protocol.successor import Origin, successor
@@ -164,7 +164,7 @@ def with_commits(place: Place, number: int, **changes: Any) -> None:
         write(place.repository, names.plan("main", version), plan)  # no run reads it, but a listing would show it
         write(place.repository, f"{names.published('main', 'closed')}{version:010d}.json", b"{}")
         head = dataclasses.replace(record, checksum=checksum_of(data), **changes)
-    hint.write(open_store(str(place.repository)), names.head_hint("main"), head.version)
+    hint.write_hint(open_store(str(place.repository)), names.head_hint("main"), head.version)
 
 
 def with_entries(place: Place, number: int, make: Callable[[int, dict[str, Any]], Any]) -> None:
@@ -216,8 +216,8 @@ def variants(base: Path, given: argparse.Namespace) -> Iterator[Place]:
         yield place
     some = given.entries
     for what, make in (
-        ("entries of one tag", lambda count, fields: Tag(**fields, name="here", branch="main", version=0)),
-        ("tags", lambda count, fields: Tag(**fields, name=f"t{count}", branch="main", version=0)),
+        ("entries of one tag", lambda count, fields: TagEntry(**fields, name="here", branch="main", version=0)),
+        ("tags", lambda count, fields: TagEntry(**fields, name=f"t{count}", branch="main", version=0)),
         ("holds", held),
     ):
         place = made(base, f"{some:,} {what}")

@@ -69,7 +69,7 @@ class Variant:
         head = self.repository.head
         live = head.state["op"]["state"] if "state" in head.state["op"] else next(iter(head.state["op"].values()))
         self.rows += sum(one.rows for one in live if one.version == head.version)
-        spans = [layers.Span(one.lo, one.hi, one.rows) for one in sorted(live, key=lambda one: one.sequence)]
+        spans = [layers.HashSpan(one.lo, one.hi, one.rows) for one in sorted(live, key=lambda one: one.sequence)]
         self.layers.append(len(layers.layered(spans)))
 
     def night(self) -> None:

@@ -34,7 +34,7 @@ def measured(keys: int, runs: int, folder: Path) -> tuple[list[float], list[floa
     The file of the cache was read before, so it is in the machine's memory, but no process has it mapped.
     """
     data = segment(keys)
-    disk_cache.SMALL_BYTES = 0
+    disk_cache.LEAST_CACHED_BYTES = 0
     DiskCache(str(folder), 1 << 40).put(CHECKSUM, Run.read(SCHEMA, data, "base"))
     cold = [_opened(lambda: Run.read(SCHEMA, data, "base"), keys, number) for number in range(runs + 1)]
     warm = [

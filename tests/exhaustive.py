@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tidemill.store.fault import Write
+from tidemill.pipeline.nodes import Write
 
 EXHAUSTIVE = bool(os.environ.get("TIDEMILL_EXHAUSTIVE"))
 

@@ -18,20 +18,20 @@ def count_of(count: int, what: str, many: str | None = None) -> str:
     return f"{count:,} {what if count == 1 else many or f'{what}s'}"
 
 
-def named(what: str, names: Sequence[str]) -> str:
+def noun_with_names(what: str, names: Sequence[str]) -> str:
     """Return names with their noun, which gets an s if there are several.
 
-    >>> named("operator", ["sums"]), named("operator", ["counts", "sums"]), named("sink", ["a", "b", "c"])
-    ('operator `sums`', 'operators `counts` and `sums`', 'sinks `a`, `b` and `c`')
+    >>> noun_with_names("operator", ["sums"]), noun_with_names("sink", ["a", "b", "c"])
+    ('operator `sums`', 'sinks `a`, `b` and `c`')
     """
     *rest, last = [f"`{name}`" for name in names]
     return f"{what}s {', '.join(rest)} and {last}" if rest else f"{what} {last}"
 
 
-def ranges_of(versions: Sequence[int]) -> list[list[int]]:
+def version_ranges(versions: Sequence[int]) -> list[list[int]]:
     """Return version numbers as ranges, ascending: the first and the last version of each.
 
-    >>> ranges_of([9, 5, 4, 6]), ranges_of([])
+    >>> version_ranges([9, 5, 4, 6]), version_ranges([])
     ([[4, 6], [9, 9]], [])
     """
     spans: list[list[int]] = []
@@ -49,7 +49,7 @@ def versions_of(versions: Sequence[int]) -> str:
     >>> versions_of([4]), versions_of([9, 5, 4, 6]), versions_of([])
     ('version 4', 'versions 4–6, 9', 'no version')
     """
-    spans = ranges_of(versions)
+    spans = version_ranges(versions)
     if not spans:
         return "no version"
     text = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in spans)

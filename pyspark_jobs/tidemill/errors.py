@@ -10,7 +10,8 @@ else on purpose. The first line of a message stands alone, because Airflow shows
     ├── CorruptState       restore; nothing is repaired silently
     └── InternalError      a bug in Tidemill
 
-Calls on states raise `StateNotSet` (a LookupError) and `CallRefused` (an InvalidInput).
+Calls on states raise `StateNotSet` (a LookupError) and `CallRefused` (an InvalidInput). `Exit` is what a command makes
+of an error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Iterator
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -173,6 +175,19 @@ def repr_of(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-KINDS: dict[str, type[TidemillError]] = {
+ERROR_KINDS: dict[str, type[TidemillError]] = {
     kind.__name__: kind for kind in (InvalidInput, StoreUnavailable, Fenced, CorruptState, InternalError)
 }
+
+
+class Exit(IntEnum):
+    """The exit status of a command. INVARIANT: the numbers never change, because Airflow and scripts rely on them."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOTHING = 3
+    """Nothing to do: no file was waiting, nothing was due, committed or published."""
+    FENCED = 4
+    """Another run is committing to this pipeline."""
+    INTERRUPTED = 130

@@ -22,10 +22,14 @@ SEQ = "_seq"
 ADDED = (BATCH_ID, SEQ)
 """The columns that Tidemill adds to the rows of every sink."""
 ENGINES = ("local", "spark")
+"""The engines that a user can choose."""
 AUTO = "auto"
 CHOICES = (AUTO, *ENGINES)
 """What a caller may give as the engine of batches: `auto` chooses one for each batch."""
-"""The engines that a user can choose."""
+CONF_ENVIRONMENT = "TIDEMILL_CONF"
+"""The environment variable from which the command line reads settings, as JSON."""
+STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
+"""The environment variable from which the command line reads storage options, as JSON."""
 HEAD_HINT = "head.json"
 LEDGER = "_ledger"
 LAST_NUMBER = 10**10 - 1
@@ -98,14 +102,14 @@ def ref(number: int) -> str:
     return numbered(REFS, number)
 
 
-def branch(branch_id: str) -> str:
+def _branch(branch_id: str) -> str:
     """Return the prefix of all plans and commits of a branch."""
     return f"branches/{branch_id}/"
 
 
 def plans(branch_id: str) -> str:
     """Return the prefix of all plans of a branch."""
-    return f"{branch(branch_id)}plans/"
+    return f"{_branch(branch_id)}plans/"
 
 
 def plan(branch_id: str, number: int) -> str:
@@ -115,7 +119,7 @@ def plan(branch_id: str, number: int) -> str:
 
 def commits(branch_id: str) -> str:
     """Return the prefix of all commits of a branch."""
-    return f"{branch(branch_id)}commits/"
+    return f"{_branch(branch_id)}commits/"
 
 
 def commit(branch_id: str, version: int) -> str:
@@ -125,12 +129,12 @@ def commit(branch_id: str, version: int) -> str:
 
 def head_hint(branch_id: str) -> str:
     """Return the name of the hint to a recent commit."""
-    return branch(branch_id) + HEAD_HINT
+    return _branch(branch_id) + HEAD_HINT
 
 
 def touched_hint(branch_id: str) -> str:
     """Return the name of the hint with fingerprints of files that were touched after they were read."""
-    return branch(branch_id) + "touched.json"
+    return _branch(branch_id) + "touched.json"
 
 
 def published(branch_id: str, sink: str) -> str:
@@ -236,18 +240,18 @@ def quarantine_folder(branch: str) -> str:
     return f"quarantine/{branch}/"
 
 
-def quarantine(branch: str, file_stem: str) -> str:
+def quarantine_file(branch: str, file_stem: str) -> str:
     """Return the name of a file of quarantined rows."""
     return f"{quarantine_folder(branch)}{file_stem}.parquet"
 
 
-REQUEUED = "requeued/"
+REQUEUED_FOLDER = "requeued/"
 """The prefix of all objects with requeued rows."""
 
 
 def requeued(branch: str, file_stem: str, version: int) -> str:
     """Return the name of an object with rows that `version` quarantined and that are read again."""
-    return f"{REQUEUED}{branch}/{file_stem}-{version:010d}.parquet"
+    return f"{REQUEUED_FOLDER}{branch}/{file_stem}-{version:010d}.parquet"
 
 
 def requeued_path(name: str) -> str:
@@ -261,7 +265,7 @@ def requeued_path(name: str) -> str:
 
 def is_requeued(path: str) -> bool:
     """Whether a path in a plan or in the ledger is one of requeued rows, not of a file."""
-    return path.startswith(f"/{REQUEUED}")
+    return path.startswith(f"/{REQUEUED_FOLDER}")
 
 
 def requeued_version(path: str) -> int:
@@ -284,7 +288,7 @@ def number_of_file(name: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Owner:
+class ObjectOwner:
     """For what an object was stored: version `number` of a branch, or entry `number` of `refs/`."""
 
     branch: str
@@ -292,19 +296,19 @@ class Owner:
     is_ref: bool
 
 
-def owner(name: str) -> Owner | None:
+def owner(name: str) -> ObjectOwner | None:
     """Return for what an object was stored whose name has a version or an entry, or None for any other name.
 
     >>> owner("state/spend/state/main/0000000012-3f2a91bc00aa-00000-1b2c3d4e.parquet")
-    Owner(branch='main', number=12, is_ref=False)
+    ObjectOwner(branch='main', number=12, is_ref=False)
     >>> owner("state/spend/state/main/ref-0000000003-3f2a91bc00aa.parquet")
-    Owner(branch='main', number=3, is_ref=True)
+    ObjectOwner(branch='main', number=3, is_ref=True)
     """
     folder, _, file = name.rpartition("/")
     is_ref = file.startswith(SEEDS)
     number = number_of_file(file.removeprefix(SEEDS))
     branch_id = folder.rpartition("/")[2]
-    return None if number is None or not branch_id else Owner(branch_id, number, is_ref)
+    return None if number is None or not branch_id else ObjectOwner(branch_id, number, is_ref)
 
 
 def store_folder(operator: str, partition: int) -> str:

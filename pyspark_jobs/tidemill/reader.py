@@ -65,9 +65,9 @@ class Reader:
         `since` is a number or a tag. Commits that a rewind undid are among them. `InvalidInput` for a version that is
         not kept.
         """
-        from .reading.log import commits
+        from .reading.log import commits_since
 
-        return commits(self.opened, since)
+        return commits_since(self.opened, since)
 
     def log(self, limit: int | None = None) -> list[Commit]:
         """Return the commits that are kept, newest first; with `limit`, only so many.
@@ -158,9 +158,9 @@ class Reader:
         what is known of it in columns that begin with `_`, and the columns of its source, which are null if the row is
         unreadable. These columns are in the pipeline's code, so after `tm.read` it is `InvalidInput`.
         """
-        from .returning.export import shown
+        from .returning.export import quarantine_to_show
 
-        return shown(self.opened, version, limit, source, export)
+        return quarantine_to_show(self.opened, version, limit, source, export)
 
     def diff(
         self,
@@ -244,9 +244,9 @@ class Reader:
         `InvalidInput` for an unknown operator or version, or with `each` if the first version is not in the effective
         history of the second one.
         """
-        from .reading.diff import Range, changes
+        from .reading.diff import ChangesRequest, changes
 
-        asked = Range(operator, from_version, to_version, each, keys, variable, partial)
+        asked = ChangesRequest(operator, from_version, to_version, each, keys, variable, partial)
         return changes(self.opened, asked)
 
     def history(
@@ -350,9 +350,9 @@ class Reader:
         >>> found.head.rows, found.operators[0].rows, found.look_ups[0].state[0]["n"]
         (3, 2, 2)
         """
-        from .report.collect import ReportRequest, collect
+        from .report.collect import ReportRequest, collect_report
 
-        return collect(self.opened, ReportRequest(commits, diff, keys))
+        return collect_report(self.opened, ReportRequest(commits, diff, keys))
 
 
 def read(

@@ -143,9 +143,9 @@ class Repository(ActionMethods):
         fill a sink's new folder. `sink`: only this sink. A function of `foreachBatch` is called again only if it is
         named. The call commits nothing, and may be repeated after an error.
         """
-        from .publishing.republish import publish
+        from .publishing.republish import publish_again
 
-        return publish(self.opened, since, sink)
+        return publish_again(self.opened, since, sink)
 
     def check(self, against: str | None = None, tolerance: float | None = None) -> CheckReport:
         """Compare this code with the repository, without running and without writing.

@@ -31,7 +31,7 @@ import sys
 _EMPTY = re.compile(r"--[a-z-]+=(None)?")
 
 
-def prepared(arguments: list[str]) -> list[str]:
+def without_environment(arguments: list[str]) -> list[str]:
     """Set the variables of `--env`, and return the other arguments without those that are empty."""
     kept = []
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -56,10 +56,10 @@ def leave_package() -> None:
 
 if __name__ == "__main__":
     leave_package()
-    from tidemill.cli.exits import Exit
     from tidemill.cli.main import main
+    from tidemill.errors import Exit
 
-    status = main(["run", "--engine", "spark", *prepared(sys.argv[1:])])
+    ended = main(["run", "--engine", "spark", *without_environment(sys.argv[1:])])
     # A platform that runs this file inside a notebook may report any SystemExit as a failure.
-    if status not in (Exit.DONE, Exit.NOTHING):
-        sys.exit(status)
+    if ended not in (Exit.DONE, Exit.NOTHING):
+        sys.exit(ended)

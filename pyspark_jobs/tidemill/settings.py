@@ -1,6 +1,6 @@
 """Tidemill's own settings, the keys `tidemill.…`, and where their values come from.
 
-Plain values only. `resolve` is the one place that reads the environment and `tidemill.toml` for settings.
+Plain values only. `resolve_settings` is the one place that reads the environment and `tidemill.toml` for settings.
 INVARIANT: an unknown key is an error that names the nearest known key. Keys that begin with `spark.` are passed on
 unchanged.
 """
@@ -77,7 +77,7 @@ class Settings:
                 _check_least(name, getattr(self, name), "")
 
 
-def resolve(
+def resolve_settings(
     conf: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -107,7 +107,7 @@ def resolve(
     return Settings(**own), spark
 
 
-def check_keys(conf: Mapping[str, Any]) -> None:
+def check_setting_names(conf: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` for a key that Tidemill does not have. Values are not checked: they may be templates."""
     for key in conf:
         _own_name(str(key), "")

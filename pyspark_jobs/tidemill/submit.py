@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InvalidInput
-from .names import ENGINES
+from .names import ENGINES, STORAGE_ENVIRONMENT
 from .secret_names import is_secret, is_secret_setting
-from .settings import check_keys
+from .settings import check_setting_names
 from .spelling import unknown
 from .values import dataclass
 
-STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 _SECTIONS = ("root", "source", "sink")
 
 
@@ -151,7 +150,7 @@ def _conf(conf: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str
     found = {str(key): _text(value) for key, value in (conf or {}).items() if value is not None}
     spark = {key: value for key, value in found.items() if key.startswith("spark.")}
     own = {key: value for key, value in found.items() if key not in spark}
-    check_keys(own)
+    check_setting_names(own)
     for key in spark:
         if is_secret_setting(key):
             raise InvalidInput(

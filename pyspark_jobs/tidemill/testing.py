@@ -18,7 +18,7 @@ import pyarrow as pa
 from .errors import InvalidInput
 from .names import ADDED, variable_name
 from .operators.contract import BoundOperator
-from .pipeline.job import Output
+from .pipeline.job import JobSink
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .publishing.owners import Accepted
@@ -35,7 +35,7 @@ from .units import MOST_DURATION_MS
 from .values import dataclass
 
 OUTPUT_COLUMNS = ADDED
-ACCEPTED = Accepted(adopt_sink=True)
+_ACCEPTED = Accepted(adopt_sink=True)
 """Every tester has a repository of its own, so a sink's folder may hold files of earlier testers."""
 
 
@@ -111,13 +111,13 @@ class Tester:
         self._files += 1
         at_ms = self._next_ms if batch_time_ms is None else batch_time_ms
         self._next_ms = at_ms + self._interval_ms
-        limits = Limits(max_batches=1, batch_time=at_ms, tasks=self.tasks, accepted=ACCEPTED)
+        limits = Limits(max_batches=1, batch_time=at_ms, tasks=self.tasks, accepted=_ACCEPTED)
         return self._result(self.repository.drain(self.spark, self.engine, limits).progress)
 
     def sweep(self, at_ms: int) -> BatchResult:
         """Fire the timeouts that are due at `at_ms`, without input, and return the result."""
         self._next_ms = max(self._next_ms, at_ms + self._interval_ms)
-        limits = Limits(batch_time=at_ms, tasks=self.tasks, accepted=ACCEPTED)
+        limits = Limits(batch_time=at_ms, tasks=self.tasks, accepted=_ACCEPTED)
         return self._result(sweep(self.repository.opened, self.spark, self.engine, limits).progress)
 
     def restart(self) -> None:
@@ -132,7 +132,7 @@ class Tester:
         job = dataclasses.replace(opened.job, sources=sources, outputs=outputs)
         return Repository(dataclasses.replace(opened, job=job))
 
-    def _kept(self, output: Output) -> Output:
+    def _kept(self, output: JobSink) -> JobSink:
         """Return a sink with a folder of the tester's own, because a test must not write where users read."""
         if output.sink is None or is_called(output.sink):
             return output

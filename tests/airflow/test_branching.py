@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.airflow.test_pull_request import against, keys
-from tidemill.airflow.calls.command import Command, Exit, Outcome
+from tidemill.airflow.calls.command import Command, Outcome
 from tidemill.airflow.tasks.pull_request import branch_of_run
+from tidemill.errors import Exit
 
 RUN = "manual__2026-11-25T09:36:32+00:00"
 OURS = branch_of_run("mine", RUN)

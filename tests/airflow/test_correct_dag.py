@@ -12,7 +12,7 @@ import pytest
 
 import tidemill as tm
 from tests.airflow.answers import answering
-from tidemill.airflow.tasks.correction_form import FIELDS, fault_of, markdown
+from tidemill.airflow.tasks.correction_form import FIELDS, correction_markdown, fault_of
 from tidemill.pipeline.load import load
 
 PIPELINE = """
@@ -265,5 +265,5 @@ def test_each_correction_takes_its_own_fields() -> None:
 
 
 def test_a_name_of_a_file_adds_no_markup_to_the_page() -> None:
-    page = markdown("skip", {"head": 2, "changes": ["file `a```\n# big` will not be read"]})
+    page = correction_markdown("skip", {"head": 2, "changes": ["file `a```\n# big` will not be read"]})
     assert page.count("```") == 2

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.airflow.test_branching import command, make
-from tidemill.airflow.calls.command import Command, Exit, Outcome
+from tidemill.airflow.calls.command import Command, Outcome
+from tidemill.errors import Exit
 
 __all__ = ["make"]
 

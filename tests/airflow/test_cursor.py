@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.airflow.waiting.cursor import MOST, Cursor, advance
+from tidemill.airflow.waiting.cursor import MOST, Cursor, announce_files
 from tidemill.airflow.waiting.listings import Round
 from tidemill.sources.contract import SourceFile
 
@@ -27,47 +27,47 @@ def names(files: list[SourceFile]) -> list[str]:
 
 def test_each_file_is_announced_once_while_it_waits() -> None:
     one, two = file("a"), file("b")
-    cursor, fresh = advance(Cursor(), [one])
+    cursor, fresh = announce_files(Cursor(), [one])
     assert names(fresh) == ["a"]
-    cursor, fresh = advance(cursor, [one, two])
+    cursor, fresh = announce_files(cursor, [one, two])
     assert names(fresh) == ["b"]
-    cursor, fresh = advance(cursor, [two])
+    cursor, fresh = announce_files(cursor, [two])
     assert fresh == []
-    cursor, fresh = advance(cursor, [one, two])
+    cursor, fresh = announce_files(cursor, [one, two])
     assert names(fresh) == ["a"], "a rewind gave it back"
 
 
 @pytest.mark.parametrize("other", [file("a", etag="f"), file("a", source="other"), file("b")])
 def test_another_etag_source_or_name_is_another_file(other: SourceFile) -> None:
-    cursor, _ = advance(Cursor(), [file("a")])
-    assert advance(cursor, [file("a"), other])[1] == [other]
+    cursor, _ = announce_files(Cursor(), [file("a")])
+    assert announce_files(cursor, [file("a"), other])[1] == [other]
 
 
 def test_a_file_with_an_earlier_time_is_announced_too() -> None:
     """Names and times of producers are in no order."""
-    cursor, _ = advance(Cursor(), [file("a", 5_000)])
-    assert names(advance(cursor, [file("a", 5_000), file("b", 1)])[1]) == ["b"]
+    cursor, _ = announce_files(Cursor(), [file("a", 5_000)])
+    assert names(announce_files(cursor, [file("a", 5_000), file("b", 1)])[1]) == ["b"]
 
 
 def test_a_cursor_stays_small_and_forgets_nothing_that_it_announced() -> None:
     many = [file(str(number), number // 3) for number in range(5 * MOST)]
     random.Random(7).shuffle(many)
-    cursor, fresh = advance(Cursor(), many)
+    cursor, fresh = announce_files(Cursor(), many)
     assert len(fresh) == len(many)
     assert len(json.dumps(cursor.as_json())) < 25_000
-    assert advance(cursor, many)[1] == []
+    assert announce_files(cursor, many)[1] == []
     late = file("late", 10**9)
-    cursor, fresh = advance(cursor, [*many, late])
+    cursor, fresh = announce_files(cursor, [*many, late])
     assert fresh == [late]
     few = many[:10]
-    cursor, fresh = advance(cursor, few)
+    cursor, fresh = announce_files(cursor, few)
     assert fresh == []
     assert cursor.before_ms == -1
-    assert advance(cursor, [*few, file("old", 0)])[1] == [file("old", 0)]
+    assert announce_files(cursor, [*few, file("old", 0)])[1] == [file("old", 0)]
 
 
 def test_a_cursor_survives_json_and_anything_else_is_an_empty_one() -> None:
-    cursor, _ = advance(Cursor(), [file("a"), file("b")])
+    cursor, _ = announce_files(Cursor(), [file("a"), file("b")])
     assert Cursor.of(json.loads(json.dumps(cursor.as_json()))) == cursor
     for wrong in (None, 7, "x", [], {}, {"before_ms": "1", "marks": [1, 2]}, {"marks": {"a": 1}}):
         assert Cursor.of(wrong) == Cursor()
@@ -123,9 +123,9 @@ def test_a_round_that_takes_long_is_followed_by_a_longer_pause() -> None:
 
 
 def entries(*names: str, modified_ms: int = 1) -> list[Any]:
-    from tidemill.store import Entry
+    from tidemill.store import ListedObject
 
-    return [Entry(name, 1, "e", modified_ms) for name in names]
+    return [ListedObject(name, 1, "e", modified_ms) for name in names]
 
 
 class Folder:

@@ -175,7 +175,7 @@ def test_bars_are_split_and_their_last_frame_is_kept(fake_env: Env) -> None:
 def test_real_time_signal_is_named(fake_env: Env) -> None:
     outcome, _ = run(fake_env("realtime"))
     assert outcome.status == -(signal.SIGRTMIN + 3)
-    assert "was killed by SIGRTMIN+3" in report.failure(COMMAND, outcome)
+    assert "was killed by SIGRTMIN+3" in report.failure_message(COMMAND, outcome)
 
 
 def test_process_that_the_kernel_does_not_end_is_not_waited_for(

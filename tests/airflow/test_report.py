@@ -42,12 +42,12 @@ def test_progress_of_a_sweep_counts_no_rows() -> None:
 
 def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
     outcome = ended({"status": "nothing", "versions": [], "head": -1})
-    assert report.summary(outcome) == ["tidemill: nothing to do (no version yet)"]
+    assert report.success_lines(outcome) == ["tidemill: nothing to do (no version yet)"]
 
 
 def test_summary_ends_with_the_pipeline_as_a_folded_group() -> None:
     outcome = ended({"status": "done", "versions": [4], "head": 4, "graph": ["pipeline `shop`", "source `a`"]})
-    assert report.summary(outcome) == [
+    assert report.success_lines(outcome) == [
         "tidemill: committed version 4 (head 4)",
         *("::group::tidemill: the pipeline", "pipeline `shop`", "source `a`", "::endgroup::"),
     ]
@@ -55,13 +55,13 @@ def test_summary_ends_with_the_pipeline_as_a_folded_group() -> None:
 
 
 def test_summary_names_published_versions_of_earlier_runs() -> None:
-    first, second = report.summary(ended({"status": "done", "versions": [], "published": [2, 3], "head": 3}))
+    first, second = report.success_lines(ended({"status": "done", "versions": [], "published": [2, 3], "head": 3}))
     assert first == "tidemill: committed nothing new (head 3)"
     assert second == "tidemill: published versions 2–3, left unpublished by an earlier run"
 
 
 def test_summary_does_not_repeat_committed_versions() -> None:
-    lines = report.summary(ended({"status": "done", "versions": [4], "published": [4], "head": 4}))
+    lines = report.success_lines(ended({"status": "done", "versions": [4], "published": [4], "head": 4}))
     assert lines == ["tidemill: committed version 4 (head 4)"]
 
 
@@ -79,15 +79,15 @@ def test_summary_does_not_repeat_committed_versions() -> None:
     ],
 )
 def test_summary_of_upkeep(result: dict[str, object], text: str) -> None:
-    assert report.summary(ended({"verb": "maintain", **result})) == [f"tidemill: {text}"]
+    assert report.success_lines(ended({"verb": "maintain", **result})) == [f"tidemill: {text}"]
 
 
 def test_failure_without_a_word_shows_the_last_lines() -> None:
     outcome = Outcome(status=1, last_lines=("Traceback", "ImportError: no pyarrow"))
-    assert report.failure(COMMAND, outcome) == (
+    assert report.failure_message(COMMAND, outcome) == (
         "`tidemill run retail.py:p` failed with exit status 1\nthe log of this task has the rest"
     )
-    text = report.failure(COMMAND, outcome, with_rows=True)
+    text = report.failure_message(COMMAND, outcome, with_rows=True)
     first, *rest = text.split("\n")
     assert first == "`tidemill run retail.py:p` failed with exit status 1"
     assert rest == ["last lines of its output:", "Traceback", "ImportError: no pyarrow"]
@@ -120,5 +120,5 @@ def test_only_the_interpreters_own_words_say_that_tidemill_is_not_there(
 
 def test_failure_keeps_the_first_line_of_the_error_alone() -> None:
     error = {"kind": "InvalidInput", "message": "operator `spend` is not there\nhint: name it", "versions": [1, 2]}
-    text = report.failure(COMMAND, Outcome(status=1, error=error, versions=(1, 2)))
+    text = report.failure_message(COMMAND, Outcome(status=1, error=error, versions=(1, 2)))
     assert text == "InvalidInput: operator `spend` is not there (versions 1–2 committed before)\nhint: name it"

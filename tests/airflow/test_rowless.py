@@ -58,10 +58,10 @@ def test_exception_of_a_real_error_has_no_value_of_a_row(
     error = error_of(tmp_path, body, number, capfd)
     assert "Joe" in error["message"]
     command = Command("run", "people.py:p", "/lake")
-    text = report.failure(command, Outcome(status=1, error=error))
+    text = report.failure_message(command, Outcome(status=1, error=error))
     assert text.split("\n")[:2] == [first, "the log of this task has the rest"]
     assert "Joe" not in text
-    assert "Joe" in report.failure(command, Outcome(status=1, error=error), with_rows=True)
+    assert "Joe" in report.failure_message(command, Outcome(status=1, error=error), with_rows=True)
 
 
 @pytest.mark.parametrize(

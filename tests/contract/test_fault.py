@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.errors import InvalidInput, StoreUnavailable
 from tidemill.store import ObjectReplaced, Store, open_store
-from tidemill.store.fault import Crash, Fault, FaultStore, Write
+from tidemill.store.fault import BegunWrite, Crash, Fault, FaultStore
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def test_every_write_is_numbered_and_reads_are_not(inner: Store) -> None:
     list(store.list())
     store.at("a/b").put("c", b"")
     assert store.writes == [
-        Write(1, "put", "put"),
-        Write(2, "put_hint", "hint"),
-        Write(3, "create", "created"),
-        Write(4, "copy", "copied"),
-        Write(5, "delete", "put"),
-        Write(6, "put", "a/b/c"),
+        BegunWrite(1, "put", "put"),
+        BegunWrite(2, "put_hint", "hint"),
+        BegunWrite(3, "create", "created"),
+        BegunWrite(4, "copy", "copied"),
+        BegunWrite(5, "delete", "put"),
+        BegunWrite(6, "put", "a/b/c"),
     ]
     assert not store.crashed
 
@@ -106,7 +106,7 @@ def test_each_name_of_a_bulk_delete_is_a_write(inner: Store) -> None:
     store = FaultStore(inner, [Fault(2, "before")])
     with pytest.raises(Crash, match="delete `b`"):
         store.delete_many(["a", "b", "c"])
-    assert store.writes == [Write(1, "delete", "a"), Write(2, "delete", "b")]
+    assert store.writes == [BegunWrite(1, "delete", "a"), BegunWrite(2, "delete", "b")]
     assert list(contents(inner)) == ["b", "c"]
 
 

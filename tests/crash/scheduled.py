@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tidemill.store import Entry, Store
+from tidemill.store import ListedObject, Store
 from tidemill.store.fault import FaultStore
 
 POOLS = (
@@ -156,14 +156,14 @@ class ScheduledStore(FaultStore):
         self._wait("copy", target)
         return super().copy_from(origin, source, target, etag)
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[ListedObject]:
         """The other actor may write and delete while this one lists."""
         self._wait("list", prefix)
         for entry in super().list(prefix, start_after, enters):
             yield entry
             self._wait("list on", entry.name)
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         self._wait("stat", name)
         return super().stat(name)
 

@@ -194,7 +194,7 @@ def test_a_run_goes_on_after_a_real_disk_was_full(
         (tmp_path / "in" / f"{number}.csv").write_text("".join(f"u{i},{number + i}\n" for i in range(2000)))
     if place == "tmp":
         monkeypatch.setattr(tempfile, "tempdir", str(small))
-    monkeypatch.setattr("tidemill.state.disk_cache.SMALL_BYTES", 1)
+    monkeypatch.setattr("tidemill.state.disk_cache.LEAST_CACHED_BYTES", 1)
     monkeypatch.setattr("tidemill.state.disk_cache.RESERVED_BYTES", 0)
     r = opened(tmp_path, {place: small})
     r.init()

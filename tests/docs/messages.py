@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.docs.pages import ROOT
-from tidemill.errors import KINDS
+from tidemill.errors import ERROR_KINDS
 
 
 def messages() -> Iterator[tuple[str, str | None]]:
@@ -22,7 +22,7 @@ def messages() -> Iterator[tuple[str, str | None]]:
 def _of_python(path: Path) -> Iterator[tuple[str, str | None]]:
     kinds: dict[ast.AST, str] = {}
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KINDS and node.args:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERROR_KINDS and node.args:
             kinds[node.args[0]] = node.func.id
         if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and (text := _template(node)):
             yield _once(text), kinds.get(node)

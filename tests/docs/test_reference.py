@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 from tests.docs.messages import messages
 from tests.docs.pages import ROOT
-from tidemill.errors import KINDS
+from tidemill.errors import ERROR_KINDS
 from tidemill.settings import Settings
 from tidemill.units import duration_ms, size_bytes
 
@@ -22,13 +22,13 @@ SEEN = [
     (wide or narrow).strip()
     for cell in re.findall(r"^\| ([^|]+) \|", RUNBOOK, re.M)
     for wide, narrow in re.findall(r"``(.+?)``|`([^`]+)`", cell)
-    if narrow.partition(":")[0] not in KINDS
+    if narrow.partition(":")[0] not in ERROR_KINDS
 ]
 """The messages in the tables of the runbook."""
 LISTED = [
     (kind, message.strip())
     for section in re.split(r"^## ", ERRORS, flags=re.M)[1:]
-    if (kind := section.split("\n")[0]) in KINDS
+    if (kind := section.split("\n")[0]) in ERROR_KINDS
     for message in re.findall(r"^\| ``(.+?)`` \|", section, re.M)
 ]
 
@@ -67,7 +67,7 @@ def test_the_runbook_lists_messages() -> None:
 
 
 def test_the_page_has_many_messages_of_every_kind() -> None:
-    assert {kind for kind, _ in LISTED} == set(KINDS)
+    assert {kind for kind, _ in LISTED} == set(ERROR_KINDS)
     assert len(LISTED) >= 30 and len({message for _, message in LISTED}) == len(LISTED)
     short = [message for _, message in LISTED if len(re.sub(r"[…`\W]", "", message)) < 6]
     assert short == []

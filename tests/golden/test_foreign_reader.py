@@ -21,7 +21,7 @@ from tests.golden import foreign_reader
 from tests.golden.foreign_reader import Corrupt, Reader
 from tests.unit.native.naive_keys import naive_hash
 from tidemill import names
-from tidemill.protocol.entries import NewBranch, Tag
+from tidemill.protocol.entries import NewBranch, TagEntry
 from tidemill.protocol.log import Fork, Log
 from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.protocol.successor import Origin, successor
@@ -102,7 +102,7 @@ def add_branch(repository: tm.Repository) -> None:
     log = RefsLog(store)
     forked = {"fork_branch": fork.branch, "fork_version": fork.version, "fork_checksum": fork.checksum}
     made = log.append(lambda refs, number: NewBranch(**position(refs, 1), name="fix", id=f"fix-{number}", **forked))
-    refs = log.append(lambda refs, _: Tag(**position(refs, 1), name="good", branch="main", version=1))
+    refs = log.append(lambda refs, _: TagEntry(**position(refs, 1), name="good", branch="main", version=1))
     branch = made.branches["fix"].id
     commits = Log(store, branch, Fork(repository.opened.log, fork))
     void = {"reason": "a test", "attempt": uuid.uuid4().hex[:12]}

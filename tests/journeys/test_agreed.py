@@ -257,7 +257,7 @@ def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
 
 def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:
     """What a verb needs is one class: a correction that changes nothing but says why."""
-    from tidemill.actions.contract import Option, Seen, option
+    from tidemill.actions.contract import Option, SeenBranch, option
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class NotePlan(ActionPlan):
@@ -270,7 +270,7 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
         kind = "void"
         reason: str = option(Option("Why."))
 
-        def look(self, context: Any, seen: Seen) -> NotePlan:
+        def look(self, context: Any, seen: SeenBranch) -> NotePlan:
             return NotePlan(verb=self.verb, seen=seen)
 
         def prepare(self, context: Any, plan: Any, origin: Any, to: Any) -> Any:

@@ -314,7 +314,7 @@ def test_ranges_that_were_planned_before_agree_that_the_file_is_bad(
 def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(bad_file_module, "KEPT_BYTES", 0)
+    monkeypatch.setattr(bad_file_module, "_KEPT_BYTES", 0)
     kind = KINDS[name]
     r = started(tmp_path, kind)
     (progress,) = r.run(engine="local")

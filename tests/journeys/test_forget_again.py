@@ -153,7 +153,7 @@ def test_a_damaged_record_that_is_no_longer_kept_is_a_problem_and_not_an_error(t
 def test_caches_of_this_machine_do_not_have_the_key(
     is_merged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_cache, "SMALL_BYTES", 0)
+    monkeypatch.setattr(disk_cache, "LEAST_CACHED_BYTES", 0)
     cache = tmp_path / "cache"
     arrive(tmp_path, *ROWS)
     r = tm.open(pipeline(tmp_path), root=str(tmp_path / "root"), conf={"tidemill.disk_cache_folder": str(cache)})

@@ -206,11 +206,11 @@ def test_a_dry_run_changes_nothing_and_names_every_object_and_why(tmp_path: Path
 
 def test_a_collector_that_stalled_deletes_nothing_that_is_named_meanwhile(tmp_path: Path) -> None:
     """What it found is deleted after other callers ran, rewound, tagged and maintained."""
-    from tidemill.upkeep.collect import look
+    from tidemill.upkeep.collect import look_for_garbage
 
     r = five(tmp_path)
     r.maintain(keep_versions=4, time_budget=0)
-    found, dead = look(r.opened, r.opened.refresh())
+    found, dead = look_for_garbage(r.opened, r.opened.refresh())
     assert not dead
     r.tag("held", 2)
     r.rewind(1, "meanwhile")

@@ -72,12 +72,12 @@ def corrected(path: Path, ending: str) -> Path:
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
 def test_corrected_rows_give_the_state_of_a_later_file(ending: str, tasks: int, tmp_path: Path) -> None:
-    from tidemill.returning.export import write
+    from tidemill.returning.export import write_export
 
     shop = begin(tmp_path / "shop", tasks)
     r = shop.open()
     file = tmp_path / f"rows{ending}"
-    write(r.quarantine(0, export=True), file)
+    write_export(r.quarantine(0, export=True), file)
     made = r.requeue(0, rows=corrected(file, ending), reason="typing errors")
     assert (made.kind, made.reason, made.version) == ("requeue", "typing errors", 1)
     shop.put("3.csv", GOOD)

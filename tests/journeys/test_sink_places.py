@@ -17,7 +17,7 @@ from tests.journeys.shop import arrive, corrected, files, opened, published, rec
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import Commit, VersionOf, digest
 from tidemill.publishing.owners import Accepted
-from tidemill.publishing.publish import publish
+from tidemill.publishing.publish import publish_version
 from tidemill.run import drain
 
 # places
@@ -182,7 +182,7 @@ def test_a_withdrawal_deletes_only_published_files_of_the_sink(tmp_path: Path) -
     r.opened.store.put(name, body + f',"checksum":"{digest(body)}"}}'.encode())
     made = corrected(r, withdraws={"counts": [VersionOf("main", 0)]})
     with pytest.raises(tm.CorruptState, match="this is not the name of a file of sink `counts`"):
-        publish(r.opened, made)
+        publish_version(r.opened, made)
     assert (tmp_path / "out" / "precious.json").exists()
 
 

@@ -41,8 +41,8 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(TextAhead, "reader", noted)
     monkeypatch.setattr(engines, "_cores", lambda: 2)
-    monkeypatch.setattr(prefetch, "SMALL_BYTES", 0)
-    monkeypatch.setattr(input, "SMALL_BYTES", 0)
+    monkeypatch.setattr(prefetch, "TOGETHER_BYTES", 0)
+    monkeypatch.setattr(input, "TOGETHER_BYTES", 0)
     return found
 
 
@@ -310,7 +310,7 @@ from tidemill.run import prefetch
 from tests.model.test_reading_ahead import counting
 from pathlib import Path
 
-engines._cores, prefetch.SMALL_BYTES = (lambda: 2), 0
+engines._cores, prefetch.TOGETHER_BYTES = (lambda: 2), 0
 repository = tm.open(counting(Path(sys.argv[1]) / "in"), root=sys.argv[1] + "/root")
 repository.init()
 

@@ -22,7 +22,7 @@ from tests.servers.s3_proxy import Request, S3Proxy, counts
 from tidemill import names
 from tidemill.protocol import hint
 from tidemill.protocol.codec import encode
-from tidemill.protocol.entries import Tag
+from tidemill.protocol.entries import TagEntry
 from tidemill.protocol.log import _sealed
 from tidemill.protocol.numbered import HINT_EVERY
 from tidemill.protocol.refs_log import RefsLog, position
@@ -114,14 +114,14 @@ def with_commits(place: Place, number: int) -> None:
     store = open_store(f"{place.root}/root/requests", place.options)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(store.put, records.keys(), records.values()))
-    hint.write(store, names.head_hint("main"), head.version - head.version % HINT_EVERY)
+    hint.write_hint(store, names.head_hint("main"), head.version - head.version % HINT_EVERY)
 
 
 def with_entries(place: Place, number: int) -> None:
     """Add entries to `refs/`."""
     log = RefsLog(open_store(f"{place.root}/root/requests", place.options))
     for _ in range(number):
-        log.append(lambda refs, _: Tag(**position(refs, 0), name="here", branch="main", version=0))
+        log.append(lambda refs, _: TagEntry(**position(refs, 0), name="here", branch="main", version=0))
 
 
 def measured(place: Place) -> dict[str, dict[str, int]]:

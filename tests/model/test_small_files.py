@@ -191,7 +191,7 @@ def test_memory_is_bounded_by_the_rows_that_are_read_together(
     folder = tmp_path / "in"
     folder.mkdir()
     packed = gzip.compress(b"k,v,ts\n" + b"a,1,\n" * 50_000)
-    assert len(packed) < input.SMALL_BYTES
+    assert len(packed) < input.TOGETHER_BYTES
     for number in range(20):
         (folder / f"{number:02}.csv.gz").write_bytes(packed)
     p, rows = rows_of(folder)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tidemill.errors import InvalidInput
 from tidemill.sinks.contract import Applied, Change, Seen, SinkPlace, Staged
-from tidemill.sinks.forms import rows_of, staged
+from tidemill.sinks.forms import rows_of_change, staged
 
 
 class Table:
@@ -46,7 +46,7 @@ class Table:
             if known is None:
                 for one in change.withdraws:
                     table.execute("DELETE FROM rows WHERE uuid = ? AND sink = ? AND version = ?", (*whose, one.version))
-                made = [(*once, json.dumps(row)) for row in rows_of(change, at).to_pylist()]
+                made = [(*once, json.dumps(row)) for row in rows_of_change(change, at).to_pylist()]
                 table.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", made)
                 table.execute("INSERT INTO applied VALUES (?, ?, ?)", once)
         return Applied(position=f"transaction {change.version}")

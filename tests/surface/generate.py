@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tidemill.actions.contract import Action, CommitAction, Option, options_of
-from tidemill.actions.registry import ACTIONS, operator_of
+from tidemill.actions.registry import ACTIONS, airflow_operator_of
 from tidemill.airflow.tasks.correction_form import ARGUMENTS, FIELDS
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ METHODS, OPERATORS = PACKAGE / "action_methods.py", PACKAGE / "airflow/tasks/act
 GUIDES, REFERENCE = ROOT / "docs/guides", ROOT / "docs/reference/api.md"
 FORMS, CORRECTIONS = GUIDES / "airflow.md", GUIDES / "airflow-corrections.md"
 OWN_DAGS = GUIDES / "airflow-production.md"
-_ANY = f"(?:{'|'.join(map(operator_of, ARGUMENTS))})"
+_ANY = f"(?:{'|'.join(map(airflow_operator_of, ARGUMENTS))})"
 BY = "Written by `python -m tests.surface.generate`."
 HOW = {
     "dry_run": "change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.",
@@ -188,7 +188,7 @@ def _operators() -> str:
 
 
 def _operator(verb: str, action: type[Action]) -> Iterator[str]:
-    yield f"class {operator_of(verb)}(CorrectionOperator):"
+    yield f"class {airflow_operator_of(verb)}(CorrectionOperator):"
     yield textwrap.indent(f'"""{_operator_doc(verb, action)}\n"""', "    ")
     yield f'    verb = "{verb}"'
     own = {name: (option, default) for name, option, default in options_of(action) if name in ARGUMENTS[verb]}
@@ -237,7 +237,7 @@ def _bullet(text: str) -> list[str]:
 def _with_operators(page: str) -> str:
     """Return the page of operators with a row for each action."""
     operators = {
-        f"| `{operator_of(verb)}` |": f" `{verb}` | {listed([*own, 'reason', 'report_only', 'expect'])} |"
+        f"| `{airflow_operator_of(verb)}` |": f" `{verb}` | {listed([*own, 'reason', 'report_only', 'expect'])} |"
         for verb, own in ARGUMENTS.items()
     }
     return _block(page, operators, rf"^\| `{_ANY}` \|.*\n")
@@ -273,7 +273,7 @@ def listed(names: Iterable[str]) -> str:
 
 def _with_entries(page: str) -> str:
     """Return the reference with an entry for each operator."""
-    entries = {f"::: tidemill.airflow.{operator_of(verb)}": "" for verb in ARGUMENTS}
+    entries = {f"::: tidemill.airflow.{airflow_operator_of(verb)}": "" for verb in ARGUMENTS}
     return _block(page, entries, rf"^::: tidemill\.airflow\.{_ANY}\n")
 
 

@@ -20,7 +20,7 @@ REASON = os.strerror(errno.ENOSPC)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_an_error_is_recognised_after_it_crossed_an_engine(number: int) -> None:
     error = StoreUnavailable(f"write `/x`: {os.strerror(number)}", hint=full.advice(number))
-    sent = wire.decode(wire.failure(error))
+    sent = wire.decode_message(wire.encode_failure(error))
     assert isinstance(sent, wire.Failure)
     assert full.is_full(sent.error())
 

@@ -32,7 +32,7 @@ def test_every_object_has_its_documented_name() -> None:
         names.head_hint("main"),
         names.segment("spend", "state", "main", stem),
         names.output("out", "main", stem, 0, 2, ".parquet"),
-        names.quarantine("main", stem),
+        names.quarantine_file("main", stem),
     ] == [
         "refs/0000000000.json",
         "branches/main/plans/0000000007.json",

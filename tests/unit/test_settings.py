@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tidemill.errors import InvalidInput
-from tidemill.settings import Settings, resolve
+from tidemill.settings import Settings, resolve_settings
 
 
 def test_settings_have_defaults(tmp_path: Path) -> None:
-    assert resolve(None, {}, tmp_path) == (Settings(), {})
+    assert resolve_settings(None, {}, tmp_path) == (Settings(), {})
     assert Settings().block_rows == 131_072
 
 
@@ -23,7 +23,7 @@ def test_arguments_precede_environment_file_and_defaults(tmp_path: Path) -> None
         + '[spark]\nexecutor.memory = "1g"\n"speculation" = true\n'
     )
     environment = {"TIDEMILL_SPLIT_BYTES": "4 MiB", "TIDEMILL_TASK_BYTES": "5", "TIDEMILL_ROOT": "x", "HOME": "y"}
-    settings, spark = resolve({"tidemill.task_bytes": 6, "spark.executor.memory": "2g"}, environment, tmp_path)
+    settings, spark = resolve_settings({"tidemill.task_bytes": 6, "spark.executor.memory": "2g"}, environment, tmp_path)
     assert settings == Settings(block_rows=1, split_bytes=4 * 1024**2, task_bytes=6)
     assert spark == {"spark.executor.memory": "2g", "spark.speculation": "true"}
 
@@ -32,7 +32,7 @@ def test_file_and_environment_default_to_those_of_the_process(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tidemill.toml").write_text("[tidemill]\nblock_rows = 10\n")
     monkeypatch.setenv("TIDEMILL_CACHE_BYTES", "0")
-    assert resolve()[0] == Settings(block_rows=10, cache_bytes=0)
+    assert resolve_settings()[0] == Settings(block_rows=10, cache_bytes=0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_an_unknown_or_invalid_setting_is_an_error(
     tmp_path: Path, conf: dict[str, Any], environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
-        resolve(conf, environment, tmp_path)
+        resolve_settings(conf, environment, tmp_path)
     assert message in str(caught.value)
 
 
@@ -68,7 +68,7 @@ def test_an_error_for_a_setting_of_the_file_names_the_file(tmp_path: Path, line:
     file = tmp_path / "tidemill.toml"
     file.write_text(f"[tidemill]\n{line}\n")
     with pytest.raises(InvalidInput) as caught:
-        resolve(None, {}, tmp_path)
+        resolve_settings(None, {}, tmp_path)
     assert message.format(file.resolve()) in str(caught.value)
 
 
@@ -98,7 +98,7 @@ def test_an_error_for_a_setting_of_the_environment_says_so(
     tmp_path: Path, variable: str, value: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
-        resolve(None, {variable: value}, tmp_path)
+        resolve_settings(None, {variable: value}, tmp_path)
     assert str(caught.value).startswith(message)
 
 
@@ -110,4 +110,4 @@ def test_settings_are_checked_when_constructed_directly() -> None:
 def test_a_file_that_is_not_toml_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text("block_rows: 5\n")
     with pytest.raises(InvalidInput, match=r"read settings from `.*tidemill\.toml`"):
-        resolve(None, {}, tmp_path)
+        resolve_settings(None, {}, tmp_path)

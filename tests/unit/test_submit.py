@@ -12,8 +12,6 @@ import pytest
 
 import tidemill as tm
 from tidemill import run_batch
-from tidemill.cli.options import STORAGE_ENVIRONMENT
-from tidemill.submit import STORAGE_ENVIRONMENT as OURS
 
 ROOT = "s3://lake/tidemill"
 
@@ -52,8 +50,9 @@ def test_secrets_are_in_the_environment_alone() -> None:
     options = {"root": {"endpoint_url": "https://x", "aws_secret_access_key": "hush", "max_attempts": 3}}
     job = tm.submit_args("retail:p", ROOT, storage_options=options, env={"AWS_SECRET_ACCESS_KEY": "hush"})
     assert "hush" not in " ".join([*job.submit_command(), *job.python_command(), repr(job)])
-    assert OURS == STORAGE_ENVIRONMENT
-    assert json.loads(job.environment[OURS]) == {"root": {"aws_secret_access_key": "hush", "max_attempts": 3}}
+    assert json.loads(job.environment["TIDEMILL_STORAGE_OPTIONS"]) == {
+        "root": {"aws_secret_access_key": "hush", "max_attempts": 3}
+    }
     for move in (lambda: job.environment_in_conf("spark.yarn.appMasterEnv."), job.environment_in_arguments):
         with pytest.raises(tm.InvalidInput, match="`AWS_SECRET_ACCESS_KEY`, which looks like a secret"):
             move()
@@ -107,7 +106,7 @@ def test_invalid_arguments(arguments: dict[str, object], message: str) -> None:
 
 def test_run_batch_sets_variables_and_drops_what_a_template_left_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {})
-    found = run_batch.prepared(
+    found = run_batch.without_environment(
         ["--env=A=b=c", "--env=B=", "--max-batches=", "--time-budget=None", "--conf", "tidemill.x=", "--root=r", "--",
          "p:q", "--env=C=d"]
     )  # fmt: skip
@@ -118,7 +117,7 @@ def test_run_batch_sets_variables_and_drops_what_a_template_left_empty(monkeypat
 @pytest.mark.parametrize("bad", ["--env=hush", "--env==hush"])
 def test_bad_variable_is_a_usage_error_that_does_not_show_it(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        run_batch.prepared([bad])
+        run_batch.without_environment([bad])
     assert ended.value.code == 2
     assert capsys.readouterr().err == "Error: --env expects NAME=VALUE\n"
 

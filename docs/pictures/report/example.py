@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import tidemill as tm
-from tidemill.report.data import Point, Report
+from tidemill.report.data import GraphCommit, Report
 
 START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)
 BEFORE_THE_REWIND, DAYS = 42, 64
@@ -108,7 +108,7 @@ def _arrive(number: int, rows_are_broken: bool = False) -> None:
 def _with_fixed_times(report: Report) -> Report:
     made = _ms(_time(DAYS - 1) + timedelta(hours=3))
 
-    def fixed(one: Point) -> Point:
+    def fixed(one: GraphCommit) -> GraphCommit:
         durations = {"addBatch": 900 + one.rows * 14 + (one.version * 7919) % 700, "walCommit": 150 + one.version % 90}
         return dataclasses.replace(
             one, committed_ms=one.batch_time_ms + 42_000, durations_ms=durations if one.durations_ms else {}

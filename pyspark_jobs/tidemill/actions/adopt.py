@@ -126,7 +126,7 @@ class Adopt(EntryAction):
         import uuid
 
         from ..clock import now_ms
-        from ..protocol.entries import Adopt as AdoptEntry
+        from ..protocol.entries import AdoptEntry
         from ..protocol.refs_log import position
 
         del repo

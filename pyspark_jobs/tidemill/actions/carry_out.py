@@ -27,7 +27,7 @@ from ..run.drain import OnProgress
 from ..store.full import is_full
 from ..store.probe import probe
 from ..values import dataclass
-from .contract import Action, ActionPlan, CommitAction, EntryAction, Seen, SeenRefs, StepsAction
+from .contract import Action, ActionPlan, CommitAction, EntryAction, SeenBranch, SeenRefs, StepsAction
 
 ROUNDS = 5
 """How often what precedes an action is repeated beside a pipeline that goes on."""
@@ -61,7 +61,7 @@ def _look(repo: Opened, action: Action) -> ActionPlan:
     head = repo.head()
     with fenced_if_overtaken(repo, head, action.verb):
         origin = repo.origin(head)
-        return action.look(repo, Seen(origin, repo.log.plan(origin.number, origin.parent)))
+        return action.look(repo, SeenBranch(origin, repo.log.plan(origin.number, origin.parent)))
 
 
 def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked: ActionPlan | None = None) -> Done:
@@ -86,7 +86,7 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
 
 def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
     """Make the commit of an action."""
-    assert isinstance(plan.seen, Seen)
+    assert isinstance(plan.seen, SeenBranch)
     earlier = action.earlier(plan)
     if earlier is not None:
         return Done(earlier, action.finish(repo, plan, earlier))
@@ -193,7 +193,7 @@ def after_what_precedes(
 
 def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
     """Raise `Fenced` unless the repository is as it was when the plan was made that the caller agreed to."""
-    commits = isinstance(plan.seen, Seen)
+    commits = isinstance(plan.seen, SeenBranch)
     if not isinstance(expect, ActionPlan | Commit | str) or not expect or (isinstance(expect, Commit) and not commits):
         expected = (
             "a plan, what it requires as text, or the commit of the head" if commits else "a plan or its requires"
@@ -201,7 +201,7 @@ def refuse_unexpected(action: Action, expect: Expect, plan: ActionPlan) -> None:
         raise InvalidInput(f"{action.verb}: expect={expect!r}, expected {expected}")
     found = plan.requires
     if isinstance(expect, Commit):
-        assert isinstance(plan.seen, Seen)
+        assert isinstance(plan.seen, SeenBranch)
         is_same, wanted = plan.seen.origin.parent == expect.as_parent, f"version {expect.version}"
     else:
         wanted = expect.requires if isinstance(expect, ActionPlan) else expect

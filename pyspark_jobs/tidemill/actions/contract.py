@@ -78,7 +78,7 @@ def source_of_files(help: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenBranch:
     """What an action sees before it commits: the place of the next commit, and the plan that is open there, or None."""
 
     origin: Origin
@@ -117,7 +117,7 @@ class ActionPlan:
     """What an action will do if the repository is then as it was `seen`."""
 
     verb: str
-    seen: Seen | SeenRefs = dataclasses.field(repr=False)
+    seen: SeenBranch | SeenRefs = dataclasses.field(repr=False)
 
     @property
     def requires(self) -> str:
@@ -244,7 +244,7 @@ class CommitAction(Action):
     kind: ClassVar[Kind]
     knows_tries = True
 
-    def look(self, repo: Opened, seen: Seen) -> ActionPlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> ActionPlan:
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of, versions_of
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     from ..forgetting.keys import Keys
@@ -140,7 +140,7 @@ class Forget(CommitAction):
         probe(repo.store)
         return bool(repair(repo, repo.head()))
 
-    def look(self, repo: Opened, seen: Seen) -> ForgetReport:
+    def look(self, repo: Opened, seen: SeenBranch) -> ForgetReport:
         """Return what will happen. `InvalidInput` for a key that does not fit or has no state."""
         from .removing import looked
 
@@ -148,14 +148,14 @@ class Forget(CommitAction):
 
     def earlier(self, plan: ForgetReport) -> Commit | None:
         """Return the newest version if it has forgotten these keys."""
-        assert isinstance(plan.seen, Seen)
+        assert isinstance(plan.seen, SeenBranch)
         return None if plan.done_in is None else plan.seen.origin.head
 
     def hold(self, repo: Opened, plan: ForgetReport) -> None:
         """Publish what another process has committed since the look."""
         from ..publishing.publish import repair
 
-        assert isinstance(plan.seen, Seen)
+        assert isinstance(plan.seen, SeenBranch)
         repair(repo, plan.seen.origin.head)
 
     def prepare(self, repo: Opened, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
@@ -166,9 +166,9 @@ class Forget(CommitAction):
 
     def finish(self, repo: Opened, plan: ForgetReport, commit: Commit) -> ForgetReport:
         """Give up earlier versions, and delete their objects."""
-        from .removing import finished
+        from .removing import discard_earlier_versions
 
-        return dataclasses.replace(plan, version=commit.version, removed=finished(repo), commit=commit)
+        return dataclasses.replace(plan, version=commit.version, removed=discard_earlier_versions(repo), commit=commit)
 
     def outcome(self, repo: Opened, plan: ForgetReport, made: Commit) -> ForgetReport:  # type: ignore[override]
         """Return the report."""

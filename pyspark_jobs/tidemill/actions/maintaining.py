@@ -22,7 +22,7 @@ from ..repo.operators import declared_operators
 from ..run.engine import engine_of
 from ..spelling import unknown
 from ..units import duration_ms, size_bytes
-from ..upkeep.collect import OnDeleted, collect, look
+from ..upkeep.collect import OnDeleted, collect_garbage, look_for_garbage
 from ..upkeep.compacting import Compaction
 from ..upkeep.merging import merge, plan_merges
 from ..upkeep.retain import raise_floor, wanted
@@ -48,8 +48,8 @@ def looked(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     retention, target_bytes = _retention(repo, asked), _target_bytes(asked)
     kept, after = floor(seen.refs, repo.branch), wanted(repo, retention)
     as_if = dataclasses.replace(seen.refs, floors=seen.refs.floors | {repo.branch: after})
-    garbage, _ = look(repo, as_if)
-    joined = Compaction(repo, target_bytes).planned() if asked.compact_sinks else []
+    garbage, _ = look_for_garbage(repo, as_if)
+    joined = Compaction(repo, target_bytes).to_join() if asked.compact_sinks else []
     return MaintainReport(
         verb=asked.verb,
         seen=seen,
@@ -97,7 +97,7 @@ class Steps:
 
     def collect(self, report: MaintainReport) -> MaintainReport:
         """Delete objects that no kept version needs."""
-        done = collect(self.repo, self.deadline, self._shown("deleting objects"))
+        done = collect_garbage(self.repo, self.deadline, self._shown("deleting objects"))
         return dataclasses.replace(report, garbage=done.found, deleted=done.deleted)
 
     def withdraw(self, report: MaintainReport) -> MaintainReport:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..counts import count_of
 from ..names import ENGINES
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     from ..batch.rewriting import Function
@@ -141,7 +141,7 @@ class Migrate(CommitAction):
         probe(repo.store)
         return False
 
-    def look(self, repo: Opened, seen: Seen) -> MigratePlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> MigratePlan:
         """Return what will happen. `InvalidInput` if it cannot be done. Calls no function."""
         from ..pipeline.definition import described_function
         from .migration import Wanted, moves_of

@@ -25,7 +25,7 @@ from ..protocol.compatible import (
 from ..protocol.records import Commit, Renamed, Segment
 from ..repo.opened import Opened
 from ..repo.operators import committed_state, declared_operators
-from ..schema import listed
+from ..schema import in_backticks
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..values import dataclass
@@ -128,8 +128,8 @@ def _functions(
         shown = [names.variable_name(one) for one in variables]
         if len(variables) > 1:
             raise InvalidInput(
-                f"migrate: operator `{name}` has the state variables {listed(shown)}, expected a function for each "
-                "that changes",
+                f"migrate: operator `{name}` has the state variables {in_backticks(shown)}, expected a function "
+                "for each that changes",
                 hint=f"give them by name: {{{name!r}: {{{shown[0]!r}: function}}}}",
             )
         if variables[0] not in recorded["maps"]:

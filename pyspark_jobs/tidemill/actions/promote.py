@@ -14,7 +14,7 @@ from ..counts import count_of, versions_of
 from ..errors import Fenced
 from ..names import AUTO, CHOICES
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     from ..branches.promote import Found, Promotion
@@ -180,7 +180,7 @@ class Promote(CommitAction):
         probe(repo.store)
         return bool(repair(repo, repo.head()))
 
-    def look(self, repo: Opened, seen: Seen) -> PromotePlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> PromotePlan:
         """Return what will happen. `InvalidInput` if the branch does not fit, or has not read all input."""
         from ..branches.against import behind
 
@@ -216,7 +216,7 @@ class Promote(CommitAction):
         from ..repo.versions import hold
         from ..verifying.objects import check_stored
 
-        assert isinstance(plan.seen, Seen)
+        assert isinstance(plan.seen, SeenBranch)
         origin, found = plan.seen.origin, plan.found
         repair(repo, origin.head)
         number = origin.number + len(plan.promotion.empty)

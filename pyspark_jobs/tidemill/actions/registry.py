@@ -46,10 +46,10 @@ def listed(commands: Iterable[str]) -> list[str]:
     return names
 
 
-def operator_of(verb: str) -> str:
+def airflow_operator_of(verb: str) -> str:
     """Return the name of the operator of Airflow for an action.
 
-    >>> operator_of("rewind")
+    >>> airflow_operator_of("rewind")
     'TidemillRewindOperator'
     """
     return f"Tidemill{verb.capitalize()}Operator"

@@ -35,9 +35,9 @@ from ..repo.versions import unless_given_up
 from ..sinks.asked import is_called
 from ..spelling import unknown
 from ..state.columns import MapColumns
-from ..upkeep.collect import collect
+from ..upkeep.collect import collect_garbage
 from ..values import dataclass
-from .contract import Seen
+from .contract import SeenBranch
 from .forget import Forget, ForgetReport
 
 
@@ -78,15 +78,15 @@ def _before(log: Log, origin: Origin, asked: Forget, keys: Keys) -> _Before:
     )
 
 
-def finished(repo: Opened) -> list[str]:
+def discard_earlier_versions(repo: Opened) -> list[str]:
     """Give up earlier versions, and delete their objects. Return the names of these objects."""
     give_up_forgotten(repo)
-    collected = collect(repo)
+    collected = collect_garbage(repo)
     repo.cache.clear()  # merges and failed attempts leave runs there that no commit names
     return sorted(one.name for one in collected.found[: collected.deleted])
 
 
-def looked(repo: Opened, asked: Forget, seen: Seen) -> ForgetReport:
+def looked(repo: Opened, asked: Forget, seen: SeenBranch) -> ForgetReport:
     """Return what would happen. Writes nothing."""
     repo.refresh()  # tags and branches that others have made keep versions, too
     origin, keys = _checked(repo, asked, repo.origin(seen.origin.head))
@@ -96,7 +96,7 @@ def looked(repo: Opened, asked: Forget, seen: Seen) -> ForgetReport:
         return _report(repo, asked, seen, _nothing(keys), before)
     with fenced_if_overtaken(repo, origin.head, "forget"):
         _refuse_missing(repo, origin.head, asked, keys)
-    looking = rewrite_state.Writing(origin.number, "dry-run", dry_run=True)
+    looking = rewrite_state.ForgetTarget(origin.number, "dry-run", dry_run=True)
     made = _made(repo, origin.head, asked, keys, looking)
     return dataclasses.replace(_report(repo, asked, seen, made, before), clean=looking.clean)
 
@@ -104,7 +104,7 @@ def looked(repo: Opened, asked: Forget, seen: Seen) -> ForgetReport:
 def prepared(repo: Opened, asked: Forget, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
     """Write everything again that holds a key, and return what the commit changes."""
     assert origin.head is not None
-    rewriting = rewrite_state.Writing(to.number, to.attempt, stored=to.stored, clean=plan.clean)
+    rewriting = rewrite_state.ForgetTarget(to.number, to.attempt, stored=to.stored, clean=plan.clean)
     with discarded_if_full(repo.store, to.attempt):
         made = _made(repo, origin.head, asked, plan.these, rewriting)
     return _changes(repo, origin, asked, made)
@@ -143,7 +143,7 @@ def _checked(repo: Opened, asked: Forget, origin: Origin) -> tuple[Origin, Keys]
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
                 f"({', '.join(keys.columns.schema.names)})"
             )
-        rewrite_published.key_columns(repo.job.outputs[name].schema.empty_table(), columns, keys, f"sink `{name}`")
+        rewrite_published.cast_key_columns(repo.job.outputs[name].schema.empty_table(), columns, keys, f"sink `{name}`")
     if head.waiting:
         raise InvalidInput(
             "forget: requeued rows wait for the next batch, and may have the keys",
@@ -174,7 +174,7 @@ def _refuse_missing(repo: Opened, head: Commit, asked: Forget, keys: Keys) -> No
     """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
     if asked.missing_ok:
         return
-    missing = rewrite_state.missing(repo, *_maps(repo, head, asked.operator), keys)
+    missing = rewrite_state.keys_without_rows(repo, *_maps(repo, head, asked.operator), keys)
     if missing and not any(_covers(one, asked.operator, keys) for one in repo.log.forgotten(head)):
         shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
         raise InvalidInput(
@@ -184,7 +184,7 @@ def _refuse_missing(repo: Opened, head: Commit, asked: Forget, keys: Keys) -> No
         )
 
 
-def _maps(repo: Opened, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.Maps]:
+def _maps(repo: Opened, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.SegmentsByMap]:
     """Return the maps of an operator with their columns and live segments."""
     maps = committed_state(repo, head).get(operator, {})
     return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
@@ -194,22 +194,22 @@ def _columns(asked: Forget) -> dict[str, list[str]]:
     return {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
 
 
-def _made(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
+def _made(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.ForgetTarget) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
     with fenced_if_overtaken(repo, head, "forget"):
         return unless_given_up(repo, lambda: _make(repo, head, asked, keys, to))
 
 
-def _make(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.Writing) -> _Made:
+def _make(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.ForgetTarget) -> _Made:
     """Write everything again that the commit names."""
-    state = rewrite_state.without_keys(repo, asked.operator, *_maps(repo, head, asked.operator), keys, to)
+    state = rewrite_state.state_without_keys(repo, asked.operator, *_maps(repo, head, asked.operator), keys, to)
     sinks = {
-        name: rewrite_published.without_keys(repo, head, name, columns, keys, to)
+        name: rewrite_published.outputs_without_keys(repo, head, name, columns, keys, to)
         for name, columns in _columns(asked).items()
     }
     since = max(floor(repo.initialised(), repo.branch).version, 0)
     kept = (one for one in repo.log.commits(since, through=head) if is_effective(head, one.version))
-    quarantine, removed = rewrite_quarantine.without_keys(repo, kept, keys, to)
+    quarantine, removed = rewrite_quarantine.quarantine_without_keys(repo, kept, keys, to)
     return _Made(keys, state, sinks, quarantine, removed)
 
 
@@ -255,7 +255,7 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
     return found
 
 
-def _report(repo: Opened, asked: Forget, seen: Seen, made: _Made, before: _Before) -> ForgetReport:
+def _report(repo: Opened, asked: Forget, seen: SeenBranch, made: _Made, before: _Before) -> ForgetReport:
     """Return what would happen."""
     is_done = _is_done(before.head, asked, made.keys)
     last = before.head.version - is_done

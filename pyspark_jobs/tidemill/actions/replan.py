@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     from ..protocol.kinds import Changes
@@ -60,7 +60,7 @@ class Replan(CommitAction):
         check_places(repo.pipeline, repo.root, repo.storage_options)
         return False
 
-    def look(self, repo: Opened, seen: Seen) -> ReplanPlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> ReplanPlan:
         """Return what will happen. `InvalidInput` if no plan is open."""
         if seen.plan is None:
             branch = repo.initialised().named(repo.branch)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
+from ..protocol.log import Log
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ..publishing.rest import Writing
     from ..repo.opened import Opened
     from ..returning.released import Released
-    from ..returning.returning import Group
+    from ..returning.returning import RowGroup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class RequeuePlan(ActionPlan):
     """The rows by source, kind and destination, whole files, and the version whose plan ends."""
 
     version: int
-    groups: list[Group]
+    groups: list[RowGroup]
     files: list[Released]
     ends_plan: int | None
 
@@ -118,14 +119,14 @@ class Requeue(CommitAction):
     )
     reason: str = option(Option("Why the rows come back. The commit records it."), "")
 
-    def look(self, repo: Opened, seen: Seen) -> RequeuePlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> RequeuePlan:
         """Return what will happen. `InvalidInput` if a row cannot come back."""
-        from ..repo.versions import kept_commit, resolve
+        from ..repo.versions import kept_commit, number_of_version
         from ..returning.returning import returning
 
         if self.version is None:
             raise InvalidInput("requeue: the version is missing", hint="name the version that quarantined the rows")
-        commit = kept_commit(repo, resolve(repo, self.version))
+        commit = kept_commit(repo, number_of_version(repo, self.version))
         if commit is None:
             raise InvalidInput(
                 f"requeue version {self.version}: it is before the first batch, so nothing was quarantined"
@@ -206,11 +207,11 @@ def _stored(repo: Opened, plan: RequeuePlan, to: Writing) -> Iterator[Split]:
         yield Split(group.source, path, checksum, len(data), now_ms(), requeued=held)
 
 
-def _encoded(version: int, group: Group) -> bytes:
+def _encoded(version: int, group: RowGroup) -> bytes:
     """Return the object of a group: its rows, and the places that they come from."""
-    from ..sources.requeued import encode
+    from ..sources.requeued import encode_requeued
 
-    return encode(group.rows, _places(version, group.ids, group.files))
+    return encode_requeued(group.rows, _places(version, group.ids, group.files))
 
 
 def _places(version: int, ids: Sequence[int], files: Sequence[str | None]) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidInput
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, option
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     from ..protocol.kinds import Changes
@@ -77,7 +77,7 @@ class Reset(CommitAction):
     )
     reason: str = option(Option("Why. The commit records it."))
 
-    def look(self, repo: Opened, seen: Seen) -> ResetPlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> ResetPlan:
         """Return what will happen. `InvalidInput` if a time is out of bounds, or nothing would change."""
         marks, times = self._watermarks(repo, seen), self._batch_time(repo, seen)
         if (marks or times) and all(old == new for old, new in (*marks.values(), *([times] if times else []))):
@@ -88,7 +88,7 @@ class Reset(CommitAction):
             raise InvalidInput("reset: found neither a watermark nor a batch time, expected at least one of them")
         return ResetPlan(verb=self.verb, seen=seen, watermarks=marks, batch_time=times)
 
-    def _watermarks(self, repo: Opened, seen: Seen) -> dict[str, tuple[int, int]]:
+    def _watermarks(self, repo: Opened, seen: SeenBranch) -> dict[str, tuple[int, int]]:
         """Return the watermarks that are given, before and after."""
         from ..repo.bounds import check_watermark
         from ..spelling import unknown
@@ -108,7 +108,7 @@ class Reset(CommitAction):
             raise InvalidInput("reset: found a watermark, but this pipeline has none (`withWatermark`)")
         return found
 
-    def _batch_time(self, repo: Opened, seen: Seen) -> tuple[int, int] | None:
+    def _batch_time(self, repo: Opened, seen: SeenBranch) -> tuple[int, int] | None:
         """Return the batch time before and after, if one is given."""
         from ..repo.bounds import check_batch_time
         from ..units import time_ms

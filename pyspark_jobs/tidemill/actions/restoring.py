@@ -10,11 +10,11 @@ from ..protocol.history import last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit
 from ..protocol.retained import refuse_if_gone
-from ..repo.input_files import File, Files, listed_files, one_of, planned_files
+from ..repo.input_files import File, InputFiles, listed_files, one_of, planned_files
 from ..repo.opened import Opened
-from ..repo.versions import VersionSpec, resolve
+from ..repo.versions import VersionSpec, number_of_version
 from ..sources.contract import SourceFile
-from ..sources.ledger import READ, look_up
+from ..sources.ledger import READ, look_up_files
 
 
 def is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
@@ -27,7 +27,7 @@ def is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
 
 def version_to_restore(repo: Opened, head: Commit | None, to_version: VersionSpec) -> Commit | None:
     """Return the commit of a version, None for version -1. `InvalidInput` if it cannot be restored."""
-    number = resolve(repo, to_version)
+    number = number_of_version(repo, to_version)
     if head is None:
         raise InvalidInput(f"rewind to version {number}: pipeline `{repo.job.pipeline}` has no version yet")
     if number > head.version:
@@ -42,18 +42,18 @@ def version_to_restore(repo: Opened, head: Commit | None, to_version: VersionSpe
     return None if number < 0 else repo.log.commit(number)
 
 
-class Listing:
+class CurrentFiles:
     """The files that the sources have now. They are listed once, when they are first needed."""
 
     def __init__(self, repo: Opened) -> None:
         self._opened = repo
 
     @functools.cached_property
-    def files(self) -> Files:
+    def files(self) -> InputFiles:
         """All files. An error if a source cannot be listed."""
         return listed_files(self._opened)
 
-    def if_possible(self) -> Files | None:
+    def if_possible(self) -> InputFiles | None:
         """Return all files, or None if a source cannot be listed."""
         try:
             return self.files
@@ -68,19 +68,19 @@ def read_by(repo: Opened, undone: Sequence[Commit], target: Commit | None) -> di
         if rules_of(commit).reads:
             files |= planned_files(repo.log.plan(commit.version))
         files |= {(one.source, one.path): SourceFile.skipped(one) for one in commit.skipped}
-    known = look_up(repo.ledger(target).map, list(files.values()))
+    known = look_up_files(repo.ledger(target).map, list(files.values()))
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
 
 
 def taken_out(
-    repo: Opened, target: Commit | None, without: Sequence[File], known: Files, listing: Listing
+    repo: Opened, target: Commit | None, without: Sequence[File], known: InputFiles, listing: CurrentFiles
 ) -> list[SourceFile]:
     """Return the files of `without`, as they are now. `InvalidInput` for a file that is unknown or that was kept."""
     if not without:
         return []
     candidates = {**known, **listing.files}
     found = [one_of(repo, candidates, file, "rewind", "file to leave out") for file in without]
-    before = look_up(repo.ledger(target).map, found)
+    before = look_up_files(repo.ledger(target).map, found)
     for file, at in zip(found, before, strict=True):
         if at is not None and at.how == READ:
             raise InvalidInput(

@@ -13,7 +13,7 @@ from .. import names
 from ..counts import count_of, versions_of
 from ..errors import CorruptState, InvalidInput
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option, source_of_files
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option, source_of_files
 
 if TYPE_CHECKING:
     from ..protocol.kinds import Changes
@@ -172,7 +172,7 @@ class Rewind(CommitAction):
         probe(repo.store)
         return bool(repair(repo, repo.head()))
 
-    def look(self, repo: Opened, seen: Seen) -> RewindPlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
         from ..repo.overtaken import fenced_if_overtaken
         from .restoring import version_to_restore
@@ -186,17 +186,17 @@ class Rewind(CommitAction):
             version_to_restore(repo, head, self.to_version)  # raises if retention gave it up in the meantime
             raise
 
-    def _looked_up(self, repo: Opened, seen: Seen, target: Commit | None) -> RewindPlan:
+    def _looked_up(self, repo: Opened, seen: SeenBranch, target: Commit | None) -> RewindPlan:
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..sinks.asked import is_called
-        from .restoring import Listing, is_there, read_by, taken_out
+        from .restoring import CurrentFiles, is_there, read_by, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
         change = sink_change(repo, head, target, "rewind")
         undone = [repo.log.commit(version) for version in change.undone]
         waiting = read_by(repo, undone, target)
-        listing = Listing(repo)
+        listing = CurrentFiles(repo)
         out = taken_out(repo, target, self._without, waiting | planned_files(seen.plan), listing)
         if head is not None and is_there(head, number, out):
             raise InvalidInput(
@@ -223,7 +223,7 @@ class Rewind(CommitAction):
         from ..publishing.publish import repair
         from ..repo.versions import Needed, hold
 
-        assert isinstance(plan.seen, Seen)
+        assert isinstance(plan.seen, SeenBranch)
         origin, target = plan.seen.origin, plan.target
         if target is not None:
             hold(repo, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..errors import InvalidInput
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, Seen, content_of, option, source_of_files
+from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option, source_of_files
 
 if TYPE_CHECKING:
     from ..protocol.kinds import Changes
@@ -79,7 +79,7 @@ class Skip(CommitAction):
     source: str | None = source_of_files("Source of the file. Needed only if several sources have this file.")
     reason: str = option(Option("Why the file is not read. The commit records it."))
 
-    def look(self, repo: Opened, seen: Seen) -> SkipPlan:
+    def look(self, repo: Opened, seen: SeenBranch) -> SkipPlan:
         """Return what will happen. `InvalidInput` for a file that was read, or that is unknown."""
         from ..repo.input_files import listed_files, one_of, planned_files
 
@@ -111,12 +111,12 @@ class Skip(CommitAction):
         return f"skipped `{plan.file.path}` in version {commit.version}: {self.reason}"
 
 
-def _refuse_known(repo: Opened, seen: Seen, file: SourceFile) -> int | None:
+def _refuse_known(repo: Opened, seen: SeenBranch, file: SourceFile) -> int | None:
     """Return the version that read earlier content of a file. `InvalidInput` if it read or skipped the present one."""
     from ..sources import asked
-    from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up
+    from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up_files
 
-    known = look_up(repo.ledger(seen.origin.head).map, [file])[0]
+    known = look_up_files(repo.ledger(seen.origin.head).map, [file])[0]
     options = dict(repo.storage_options.get("source") or {})
     fingerprint = partial(asked.fingerprint, repo.job.sources[file.source], options=options)
     if known is None or not is_same(file, known, fingerprint):

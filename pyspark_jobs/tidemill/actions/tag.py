@@ -98,14 +98,14 @@ class Tag(EntryAction):
         return TagPlan(verb=self.verb, seen=seen, name=name, at=at, before=before)
 
     def _number(self, repo: Opened) -> int:
-        from ..repo.versions import resolve
+        from ..repo.versions import number_of_version
 
         if self.version is None:
             head = repo.head()
             if head is None:
                 raise InvalidInput(f"tag: pipeline `{repo.job.pipeline}` has no version yet", hint="run a batch first")
             return head.version
-        number = resolve(repo, self.version)
+        number = number_of_version(repo, self.version)
         if number < 0:
             raise InvalidInput("tag: version -1 cannot be tagged; it is what `init` made, and always kept")
         return repo.log.commit(number).version
@@ -118,7 +118,7 @@ class Tag(EntryAction):
     def entry(self, repo: Opened, plan: TagPlan, refs: Refs) -> Entry:
         """Return the entry that names the version."""
         from ..clock import now_ms
-        from ..protocol.entries import Tag as TagEntry
+        from ..protocol.entries import TagEntry
         from ..protocol.refs_log import position
 
         del repo

@@ -76,12 +76,12 @@ class Untag(EntryAction):
     def entry(self, repo: Opened, plan: UntagPlan, refs: Refs) -> Entry:
         """Return the entry that removes the tag."""
         from ..clock import now_ms
-        from ..protocol.entries import Tag
+        from ..protocol.entries import TagEntry
         from ..protocol.refs_log import position
 
         del repo
         place = position(refs, now_ms())
-        return Tag(**place, name=plan.tag.name, branch=plan.tag.branch, version=None, reason=self.reason)
+        return TagEntry(**place, name=plan.tag.name, branch=plan.tag.branch, version=None, reason=self.reason)
 
     def outcome(self, repo: Opened, plan: UntagPlan, made: Refs) -> Tagged:
         """Return the tag that was removed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..actions.registry import ACTIONS, operator_of
+from ..actions.registry import ACTIONS, airflow_operator_of
 
 if TYPE_CHECKING:
     from .calls.options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .tasks.sweeps import TidemillSweepOperator
     from .triggers import DueTrigger
 
-_OF_ACTIONS = [operator_of(verb) for verb, action in ACTIONS.items() if action.has_operator]
+_OF_ACTIONS = [airflow_operator_of(verb) for verb, action in ACTIONS.items() if action.has_operator]
 """The operators of `action_operators.py`."""
 __all__ = [  # noqa: PLE0604
     *_OF_ACTIONS,

@@ -19,11 +19,11 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from ..errors import InvalidInput, TidemillError
 from ..secret_names import is_secret
-from .calls.checks import check_root, is_template, seconds_of
+from .calls.checks import check_root_argument, is_template, seconds_of
 from .calls.connections import aws_variables_aside
-from .waiting.cursor import Cursor, advance
-from .waiting.heads import Heads, options_of
-from .waiting.listings import Known, Listing, Round
+from .waiting.cursor import Cursor, announce_files
+from .waiting.heads import Heads, section_options
+from .waiting.listings import FolderListing, KnownListings, Round
 
 if TYPE_CHECKING:
     from ..sources.contract import SourceFile
@@ -69,7 +69,7 @@ class NewFilesTrigger(BaseEventTrigger):
         for what, text in (("root", root), ("pipeline", pipeline), ("branch", branch), ("conn_id", conn_id)):
             if is_template(text):
                 raise InvalidInput(f"the trigger of new files got the template {what}={text!r}, which nothing renders")
-        check_root(root)
+        check_root_argument(root)
         seconds_of("poll_s", poll_s)
         _refuse_secrets("options", options)
         _refuse_secrets("source_options", source_options)
@@ -94,7 +94,7 @@ class NewFilesTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Round]:
         """Yield a round of listings every `poll_s` seconds. Nothing is listed unless a trigger asks for it."""
-        options, conn_id, known = dict(kwargs.get("source_options") or {}), kwargs.get("conn_id"), Known()
+        options, conn_id, known = dict(kwargs.get("source_options") or {}), kwargs.get("conn_id"), KnownListings()
         while True:
             try:
                 found = Round({**await credentials(conn_id), **options}, known)
@@ -118,7 +118,7 @@ class NewFilesTrigger(BaseEventTrigger):
                 continue
             if self._cursor is None:
                 self._cursor = Cursor.of(await self._stored())
-            cursor, fresh = advance(self._cursor, waiting)
+            cursor, fresh = announce_files(self._cursor, waiting)
             if fresh:
                 yield _event(self.pipeline, self.branch, fresh)
             if cursor != self._cursor:
@@ -141,7 +141,7 @@ class NewFilesTrigger(BaseEventTrigger):
         if self._folders is None or time.monotonic() - self._looked > _LOOK_AGAIN_S:
             self._folders = sorted({folder.uri for folder in await asyncio.to_thread(self._heads.folders)})
             self._looked, self._seen = time.monotonic(), ()
-        found: dict[str, Listing] = {uri: await listings.listing(uri) for uri in self._folders}
+        found: dict[str, FolderListing] = {uri: await listings.listing(uri) for uri in self._folders}
         seen = tuple(listing.mark for listing in found.values())
         if seen == self._seen:
             return None
@@ -183,7 +183,7 @@ class NewFilesTrigger(BaseEventTrigger):
 
 async def credentials(conn_id: str | None) -> dict[str, Any]:
     """Return the storage options that an AWS connection of Airflow stands for; none without a connection."""
-    return options_of("root", None, await aws_variables_aside(conn_id))
+    return section_options("root", None, await aws_variables_aside(conn_id))
 
 
 def _event(pipeline: str, branch: str, fresh: Sequence[SourceFile]) -> TriggerEvent:

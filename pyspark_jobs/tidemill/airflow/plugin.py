@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from .page import PAGE, SUMMARY, TAB
+from .page import PAGE_NAME, SUMMARY_NAME, TAB_NAME
 
 PREFIX = "/tidemill"
 BUNDLE = f"{PREFIX.removeprefix('/')}/page.js"
@@ -41,7 +41,7 @@ class TidemillPlugin(AirflowPlugin):
     name = "tidemill"
     fastapi_apps = [{"app": LateApp(), "url_prefix": PREFIX, "name": "Tidemill"}]  # noqa: RUF012
     react_apps = [  # noqa: RUF012
-        {"name": PAGE, "bundle_url": BUNDLE, "destination": "nav", "url_route": "tidemill", "category": "browse"},
-        {"name": TAB, "bundle_url": BUNDLE, "destination": "dag", "url_route": "tidemill-pipeline"},
-        {"name": SUMMARY, "bundle_url": BUNDLE, "destination": "dashboard", "url_route": "tidemill-summary"},
+        {"name": PAGE_NAME, "bundle_url": BUNDLE, "destination": "nav", "url_route": "tidemill", "category": "browse"},
+        {"name": TAB_NAME, "bundle_url": BUNDLE, "destination": "dag", "url_route": "tidemill-pipeline"},
+        {"name": SUMMARY_NAME, "bundle_url": BUNDLE, "destination": "dashboard", "url_route": "tidemill-summary"},
     ]

@@ -18,7 +18,7 @@ from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from ..spelling import unknown
 from .waiting.heads import Heads
 
-DEFAULT_POLL_S = 60.0
+_DEFAULT_POLL_S = 60.0
 AGAIN_MS = 15 * 60_000
 """Time after which a sweep is started again for a deadline that an earlier one did not fire."""
 _MARGIN_MS = 1_000
@@ -45,7 +45,7 @@ class HeadTrigger(BaseTrigger):
         branch: str = "main",
         options: Mapping[str, Any] | None = None,
         until_ms: int | None = None,
-        poll_s: float = DEFAULT_POLL_S,
+        poll_s: float = _DEFAULT_POLL_S,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.heads = Heads(root, pipeline, branch, options or {})

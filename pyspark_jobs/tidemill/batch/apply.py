@@ -19,7 +19,7 @@ from ..errors import InternalError, InvalidInput
 from ..operators.contract import BoundOperator, Handle, close_on_error
 from ..operators.keys import KeySet
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed, Port
+from ..pipeline.job import JobSink, Placed, Port
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
 from ..sinks import forms
@@ -36,7 +36,7 @@ from .input import read_rows
 from .memory import PeakMemory
 from .output_files import OutputFiles
 from .quarantine import failed_rejects, with_rows
-from .sender import Origin, Outgoing, Sender
+from .sender import Outgoing, RowOrigin, Sender
 from .spill import received
 from .wire import Chunk, Observed
 from .work import Data, Item
@@ -49,7 +49,7 @@ LARGE_BYTES = 128 * 1024**2
 """From so many bytes of rows on, memory that reading needed is returned to the system first."""
 
 
-def run(batch: Batch, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
+def apply_range(batch: Batch, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
     """Apply the items that one range of one level received; yield its chunks for the next level, and its receipt."""
     with PeakMemory() as memory:
         inbox = Inbox(received(items, batch.settings.task_memory_bytes // ROWS_SHARE))
@@ -98,7 +98,7 @@ class _Results:
         """Send rows to an operator of a later level."""
         self.outgoing.to_operator(port, rows)
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Keep rows for a sink until the task stores its files."""
         self.files.add(output, self.outgoing.origin.pass_number, rows)
 
@@ -186,9 +186,9 @@ class _Range:
             del chunks
             self.inbox.drop(operator.name, number)
             if rows.num_rows:
-                outgoing = Outgoing(self.sender, Origin((self.index, number), self.index, number))
+                outgoing = Outgoing(self.sender, RowOrigin((self.index, number), self.index, number))
                 results = _Results(outgoing, self.files)
-                flow.run(self.batch.job, placed.node, rows, results, f"operator `{operator.name}`")
+                flow.run_steps(self.batch.job, placed.node, rows, results, f"operator `{operator.name}`")
                 self.chunks += outgoing.items
         ended = time.perf_counter()
         return _Applied(operator, opened, handle.metrics(), handle.finish(), started, ended)
@@ -321,7 +321,7 @@ class _Range:
         for record in (codec.encode(receipt), *(known.record for known in self.inbox.receipts)):
             yield Item(target, wire.receipt(record))
 
-    def _output(self, name: str) -> Output:
+    def _output(self, name: str) -> JobSink:
         output = self.batch.job.outputs.get(name)
         if output is None:
             raise InternalError(f"rows arrived for the sink `{name}`, which the job does not have")
@@ -341,7 +341,7 @@ class _Range:
             return []
         table = pa.concat_tables(tables, promote_options="default")
         data = b"".join(staged.data for staged in forms.staged(table))
-        name = names.quarantine(self.batch.plan.branch, self.stem)
+        name = names.quarantine_file(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
 

@@ -1,6 +1,6 @@
 """Where the rows came from on which a user's function failed, for the message of the error.
 
-Only after a failure are splits read again, up to `LARGEST_READ` and `MOST_ROWS`. INVARIANT: the search never replaces
+Only after a failure are splits read again, up to `LARGEST_READ` and `_MOST_ROWS`. INVARIANT: the search never replaces
 the error by another one. If it fails, or finds nothing certain, the message names less.
 """
 
@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..operators.keys import KeySet, KeyValues, cells_of, shown
+from ..operators.keys import KeySet, KeyValues, cells_of, format_key
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed, Port
+from ..pipeline.job import JobSink, Placed, Port
 from ..protocol.records import Split
 from ..schema import int64_array
 from ..schema.cells import shown_cells
@@ -27,13 +27,13 @@ from ..sources.contract import ROW
 from ..values import dataclass
 from .batch import Batch
 from .input import columns_read, only, read_split
-from .sender import Numbered, Origin, Outgoing, Sender
+from .sender import NumberedRows, Outgoing, RowOrigin, Sender
 from .sequence import GROUP_BITS, group_of, groups_of
 from .wire import Chunk, Observed
 
 LARGEST_READ = 1024**3
 """If the splits to read again are larger, in bytes, there is no search."""
-MOST_ROWS = 10_000_000
+_MOST_ROWS = 10_000_000
 """The search stops after this many rows."""
 _MOST_GROUPS = 100
 """If a call was given rows of more groups of keys, there is no search: a message could not name them."""
@@ -111,7 +111,7 @@ def _places_of_key(given: pa.RecordBatch, placed: Placed, key: str) -> list[int]
         return []
     key = _NUMPY_NUMBER.sub(r"\1", key)  # functions that are given frames get such keys
     keys = zip(*(shown_cells(given.column(name)) for name in flow.key_of(given, placed.operator)), strict=True)
-    return [place for place, cells in enumerate(keys) if key in (repr(cells), shown(cells))]
+    return [place for place, cells in enumerate(keys) if key in (repr(cells), format_key(cells))]
 
 
 class _TooMuchError(Exception):
@@ -121,7 +121,7 @@ class _TooMuchError(Exception):
 class _Caught(Outgoing):
     """Keeps the numbered rows that reach some inputs of operators. Nothing is sent."""
 
-    def __init__(self, sender: Sender, origin: Origin, wanted: Collection[str]) -> None:
+    def __init__(self, sender: Sender, origin: RowOrigin, wanted: Collection[str]) -> None:
         super().__init__(sender, origin)
         self._wanted = wanted
         self.rows: list[pa.RecordBatch] = []
@@ -131,9 +131,9 @@ class _Caught(Outgoing):
         if port.label in self._wanted:
             handle, data_pass = port.operator.open_port(port.number), self.sender.batch.preparing(port)
             prepared = handle.prepare(flow.read_columns(rows, port), data_pass, combine=False)
-            self.rows.append(Numbered(prepared, rows).rows)
+            self.rows.append(NumberedRows(prepared, rows).rows)
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Ignore rows for a sink."""
 
 
@@ -148,13 +148,13 @@ def _read_again(
         split = batch.plan.splits[number]
         for block in read_split(batch, split, columns_read(batch.job, split.source, batch.read_context())):
             read += block.rows.num_rows
-            if read > MOST_ROWS:
+            if read > _MOST_ROWS:
                 raise _TooMuchError
-            origin = Origin((number, block.number), 0, number=number, split=split)
+            origin = RowOrigin((number, block.number), 0, number=number, split=split)
             caught = _Caught(sender, origin, [port.label for port in ports])
             receiver = only(batch.job, split.requeued, caught)
             for action in batch.job.roots(split.source):
-                flow.run(batch.job, action.number, block.rows, receiver, f"`{split.path}`")
+                flow.run_steps(batch.job, action.number, block.rows, receiver, f"`{split.path}`")
             yield from ((split, block.number, rows) for rows in caught.rows)
 
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 from ..values import dataclass
 from .wire import ChunkHead
 
-SMALL_BYTES = 64 * 1024
+LARGEST_HELD_BYTES = 64 * 1024
 """Only fewer bytes of rows wait."""
 HELD_BYTES = 256 * 1024
 """Rows that wait are sent when they have so many bytes."""
 
 
 @dataclass
-class Held:
+class HeldRows:
     """Rows of one operator that wait, with the head of the first of them."""
 
     head: ChunkHead
@@ -27,10 +27,10 @@ class Held:
     size: int
 
     @staticmethod
-    def begin(head: ChunkHead, rows: pa.RecordBatch) -> Held:
+    def begin(head: ChunkHead, rows: pa.RecordBatch) -> HeldRows:
         """Let the first rows wait. They were read from a split."""
         assert head.split is not None
-        return Held(head, [rows], head.split, rows.nbytes)
+        return HeldRows(head, [rows], head.split, rows.nbytes)
 
     def takes(self, head: ChunkHead, rows: pa.RecordBatch) -> bool:
         """Whether rows may be sent together with those that wait."""

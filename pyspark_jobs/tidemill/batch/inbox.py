@@ -12,7 +12,7 @@ from ..errors import InternalError
 from ..protocol.records import Furthest, LateRow
 from . import wire
 from .lateness import first_late
-from .wire import Chunk, ChunkKind, Failure, Header, Message, Receipt
+from .wire import Chunk, ChunkKind, Failure, Header, Message, ReceiptMessage
 
 
 class Inbox:
@@ -20,7 +20,7 @@ class Inbox:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.failures = [one for one in messages if isinstance(one, Failure)]
-        self.receipts = [one for one in messages if isinstance(one, Receipt)]
+        self.receipts = [one for one in messages if isinstance(one, ReceiptMessage)]
         self.headers = sorted((one for one in messages if isinstance(one, Header)), key=lambda one: one.sender)
         self._by_kind: dict[ChunkKind, list[Chunk]] = defaultdict(list)
         for one in messages:
@@ -76,7 +76,7 @@ class Inbox:
 
     def quarantined(self) -> list[Chunk]:
         """Return the rows for quarantine in plan order. Of a block the late ones come first, by operator."""
-        found = [*self._by_kind[wire.REJECTS], *self._by_kind[wire.LATE]]
+        found = [*self._by_kind[wire.REJECTS], *self._by_kind[wire.LATE_REJECTS]]
         return sorted(found, key=lambda one: (one.head.order, one.head.kind, one.head.subject))
 
     @property

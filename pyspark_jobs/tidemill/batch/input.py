@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..pipeline import flow
-from ..pipeline.job import Job, Output, Port
+from ..pipeline.job import Job, JobSink, Port
 from ..protocol.records import Requeued, Split
 from ..schema.kernels import pc
 from ..sources import asked
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from .batch import Batch
 
 
-SMALL_BYTES = 128 * 1024
+TOGETHER_BYTES = 128 * 1024
 """Files of at most this size are fetched together from a remote store."""
-MOST_BYTES = 4 * 1024**2
-MOST_FILES = 256
+_MOST_BYTES = 4 * 1024**2
+_MOST_FILES = 256
 """How many bytes and files are fetched together at most."""
 
 
@@ -120,16 +120,16 @@ def _consecutive(numbers: Sequence[int]) -> Iterator[list[int]]:
         yield [number for _, number in run]
 
 
-def small_groups(splits: Sequence[Split], numbers: Iterable[int], most: int = MOST_FILES) -> list[list[int]]:
+def small_groups(splits: Sequence[Split], numbers: Iterable[int], most: int = _MOST_FILES) -> list[list[int]]:
     """Return the numbers in order, small files of one source that follow each other as groups of at most `most`."""
     groups: list[list[int]] = []
     group: list[int] = []
     size = 0
     for number in numbers:
         split = splits[number]
-        is_small = split.size <= SMALL_BYTES and split.requeued is None and split.row_groups is None
-        fits = group and splits[group[0]].source == split.source and len(group) < min(most, MOST_FILES)
-        if group and not (is_small and fits and size + split.size <= MOST_BYTES):
+        is_small = split.size <= TOGETHER_BYTES and split.requeued is None and split.row_groups is None
+        fits = group and splits[group[0]].source == split.source and len(group) < min(most, _MOST_FILES)
+        if group and not (is_small and fits and size + split.size <= _MOST_BYTES):
             groups.append(group)
             group, size = [], 0
         if is_small:
@@ -175,7 +175,7 @@ class Only:
         if port.label in self.operators:
             self.inner.to_operator(port, rows)
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Pass on rows for a sink that has not got them."""
         if output.name in self.outputs:
             self.inner.to_output(output, rows)

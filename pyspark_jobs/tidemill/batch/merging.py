@@ -111,7 +111,7 @@ class MergeWork(StateWork):
         try:
             message = wire.receipt(codec.encode(self._merged(range_index)))
         except TidemillError as error:
-            message = wire.failure(error)
+            message = wire.encode_failure(error)
         yield Item(0, range_index.to_bytes(_NUMBER, "little") + message)
 
     def _merged(self, index: int) -> Receipt:
@@ -133,13 +133,13 @@ def outcomes(work: MergeWork, results: Iterable[bytes]) -> list[list[Segment] | 
     """Return for each merge its segments, or the error that an input is missing or damaged. Raises any other error."""
     found: dict[int, list[Segment] | CorruptState] = {}
     for data in results:
-        index, message = int.from_bytes(data[:_NUMBER], "little"), wire.decode(data[_NUMBER:])
+        index, message = int.from_bytes(data[:_NUMBER], "little"), wire.decode_message(data[_NUMBER:])
         if isinstance(message, wire.Failure):
             error = message.error()
             if not isinstance(error, CorruptState):
                 raise error
             found[index] = error
-        elif isinstance(message, wire.Receipt):
+        elif isinstance(message, wire.ReceiptMessage):
             one = work.merges[index]
             found[index] = codec.decode(Receipt, message.record, "a receipt").state[one.operator][one.map]
         else:

@@ -56,7 +56,7 @@ class MigrateWork(StateWork):
                 record = self._gather(range_index, lo, hi, [_receipt(item) for item in items])
             message = wire.receipt(codec.encode(record))
         except TidemillError as error:
-            message = wire.failure(error)
+            message = wire.encode_failure(error)
         for target in range(1 if is_last else self.ranges):
             yield Item(target, message)
 
@@ -111,9 +111,9 @@ class MigrateWork(StateWork):
 
 
 def _receipt(data: Data) -> Receipt:
-    message = wire.decode(data)
+    message = wire.decode_message(data)
     if isinstance(message, wire.Failure):
         raise message.error()
-    if not isinstance(message, wire.Receipt):
+    if not isinstance(message, wire.ReceiptMessage):
         raise InternalError(f"a task of a migration received a {type(message).__name__}, expected a receipt")
     return codec.decode(Receipt, message.record, "a receipt")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from .. import names
 from ..errors import InternalError, InvalidInput, errors_of
 from ..pipeline.flow import declared
-from ..pipeline.job import Output
+from ..pipeline.job import JobSink
 from ..protocol.records import OutputFile, digest
 from ..schema import int64_scalar
 from ..sinks import forms
@@ -33,7 +33,7 @@ class OutputFiles:
         self._rows: dict[tuple[str, int], list[tuple[pa.RecordBatch, pa.Array]]] = defaultdict(list)
         self._stored: dict[str, list[OutputFile]] = defaultdict(list)
 
-    def add(self, output: Output, pass_number: int, rows: pa.RecordBatch, key_hash: int | None = None) -> None:
+    def add(self, output: JobSink, pass_number: int, rows: pa.RecordBatch, key_hash: int | None = None) -> None:
         """Add rows for a sink, in canonical order. `key_hash` is that of all rows, if they have no key of their own.
 
         Rows without a key and without order numbers come from a function that gets all keys of a task at once. They

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from .. import _native, names
 from ..errors import InvalidInput
-from ..operators.keys import KeyValues, cells_of, repeated, shown
-from ..schema import checked, conform, difference, listed, normalise, one_batch
+from ..operators.keys import KeyValues, cells_of, format_key, repeated
+from ..schema import checked_buffers, conform, difference, in_backticks, normalise, one_batch
 from ..schema.kernels import pc
 from ..state.columns import MapColumns
 from ..values import dataclass
@@ -25,9 +25,9 @@ Function = Callable[..., Any]
 Deadlines = Literal["keep", "clear", "required"]
 """What happens to deadlines that the function does not return."""
 TIME = pa.timestamp("ms", tz="UTC")
-EXISTS = "_exists"
+_EXISTS = "_exists"
 """The state column of operators with timeouts: whether a row has a state. True unless a function returns it."""
-TIMES = pa.schema([pa.field("updated_at", TIME), pa.field("deadline", TIME)])
+_TIMES = pa.schema([pa.field("updated_at", TIME), pa.field("deadline", TIME)])
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Rewrite:
     @property
     def columns(self) -> pa.Schema:
         """The columns of a migrated row."""
-        return pa.schema([*self.after.key, *self.after.sub_key, *self.after.value, *TIMES])
+        return pa.schema([*self.after.key, *self.after.sub_key, *self.after.value, *_TIMES])
 
     @property
     def identity(self) -> list[str]:
@@ -87,7 +87,7 @@ def migrated(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
 
     `InvalidInput` if rows do not fit, or if rows are lost or added and must not be.
     """
-    given, times = rows.select(rewrite.before.names), rows.select(TIMES.names)
+    given, times = rows.select(rewrite.before.names), rows.select(_TIMES.names)
     made = _called(rewrite, given, times)
     if not rewrite.drop_keys and made.num_rows != rows.num_rows:
         raise InvalidInput(
@@ -100,11 +100,11 @@ def migrated(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
 def _called(rewrite: Rewrite, given: pa.Table, times: pa.Table) -> pa.Table:
     arguments = (given, times) if _wants_times(rewrite.function) else (given,)
     return _table(
-        rewrite, call(rewrite.what, rewrite.function, *arguments), rewrite.identity + rewrite.after.value.names
+        rewrite, _call(rewrite.what, rewrite.function, *arguments), rewrite.identity + rewrite.after.value.names
     )
 
 
-def call(what: str, function: Function, *arguments: pa.Table) -> Any:
+def _call(what: str, function: Function, *arguments: pa.Table) -> Any:
     """Call a user's function. If it raises, the error is `InvalidInput` with its traceback."""
     try:
         return function(*arguments)
@@ -133,18 +133,18 @@ def _table(rewrite: Rewrite, made: Any, expected: Sequence[str]) -> pa.Table:
         made = pa.Table.from_batches([made])
     if not isinstance(made, pa.Table):
         raise InvalidInput(f"{rewrite.what}: the function returned a {type(made).__name__}, expected a pyarrow.Table")
-    if EXISTS in expected and EXISTS not in rewrite.before.names and EXISTS not in made.column_names:
-        made = made.append_column(EXISTS, pa.array([True] * made.num_rows, pa.bool_()))
-    columns = [name for name in made.column_names if name not in TIMES.names or name in expected]
+    if _EXISTS in expected and _EXISTS not in rewrite.before.names and _EXISTS not in made.column_names:
+        made = made.append_column(_EXISTS, pa.array([True] * made.num_rows, pa.bool_()))
+    columns = [name for name in made.column_names if name not in _TIMES.names or name in expected]
     if sorted(columns) != sorted(expected):
         found = normalise(made.select(columns).schema) if len(set(columns)) == len(columns) else None
         wanted = pa.schema([rewrite.columns.field(name) for name in expected])
         detail = "a column twice" if found is None else difference(wanted, found)
         raise InvalidInput(
-            f"{rewrite.what}: the function returned the columns {listed(columns)}, expected {listed(expected)}; "
-            f"{detail}"
+            f"{rewrite.what}: the function returned the columns {in_backticks(columns)}, "
+            f"expected {in_backticks(expected)}; {detail}"
         )
-    return checked(made, rewrite.what)
+    return checked_buffers(made, rewrite.what)
 
 
 def _sources(rewrite: Rewrite, made: pa.Table, rows: pa.Table) -> pa.Array | None:
@@ -167,14 +167,14 @@ def _sources(rewrite: Rewrite, made: pa.Table, rows: pa.Table) -> pa.Array | Non
     found = KeyValues(one_batch(pa.Table.from_batches([known]).cast(identity), rewrite.what), places).of(keys)
     if found.null_count:
         number = pc.index(found.is_null(), True).as_py()
-        key = shown(cells_of(keys, number))
+        key = format_key(cells_of(keys, number))
         raise InvalidInput(
             f"{rewrite.what}: the function returned the key {key}, which the state does not have",
             hint="keep the keys as they are; or allow keys to change with drop_keys=True or merge=",
         )
     for twice, count in repeated(pa.Table.from_batches([keys])):
         raise InvalidInput(
-            f"{rewrite.what}: the function returned the key {shown(twice)} in {count} rows, expected one"
+            f"{rewrite.what}: the function returned the key {format_key(twice)} in {count} rows, expected one"
         )
     return found
 
@@ -183,7 +183,7 @@ def _fitting(rewrite: Rewrite, made: pa.Table, sources: pa.Array | None, times: 
     """Return migrated rows in their columns, with the times of the rows that they were, unless they have their own."""
     given = set(made.column_names) - set(rewrite.after.names)
     columns = {name: made.column(name) for name in rewrite.after.names}
-    for name in TIMES.names:
+    for name in _TIMES.names:
         if name in given:
             columns[name] = made.column(name)
         elif name == "deadline" and rewrite.deadlines == "clear":
@@ -219,7 +219,7 @@ def one_row_each(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
     if rewrite.merge is None:
         key, count = twice[0]
         raise InvalidInput(
-            f"{rewrite.what}: {count} rows get the key {shown(key)}, expected one",
+            f"{rewrite.what}: {count} rows get the key {format_key(key)}, expected one",
             hint="give a function that merges them: merge= or --merge",
         )
     keys = one_batch(rows.select(rewrite.identity), rewrite.what)
@@ -227,7 +227,7 @@ def one_row_each(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
     counts = pa.table(pc.value_counts(repeats).flatten(), names=["row", "count"])
     several = pc.is_in(repeats, counts.filter(pc.greater(counts.column("count"), 1)).column("row").combine_chunks())
     given = rows.filter(several)
-    made = _table(rewrite, call(rewrite.what, rewrite.merge, given), rewrite.after.names)
+    made = _table(rewrite, _call(rewrite.what, rewrite.merge, given), rewrite.after.names)
     merged = conform(_with_newest_times(rewrite, made, given), rewrite.columns, rewrite.what)
     _check_merged(rewrite, merged, given)
     return pa.concat_tables([rows.filter(pc.invert(several)), merged])
@@ -235,7 +235,7 @@ def one_row_each(rewrite: Rewrite, rows: pa.Table) -> pa.Table:
 
 def _with_newest_times(rewrite: Rewrite, made: pa.Table, given: pa.Table) -> pa.Table:
     """Add times that `merge` did not return: those of the row of the key that was updated last, its last such row."""
-    missing = [name for name in TIMES.names if name not in made.column_names]
+    missing = [name for name in _TIMES.names if name not in made.column_names]
     if not missing:
         return made
     keys = one_batch(given.select(rewrite.identity), rewrite.what)
@@ -256,9 +256,11 @@ def _check_merged(rewrite: Rewrite, merged: pa.Table, given: pa.Table) -> None:
         keys = one_batch(table.select(rewrite.identity), rewrite.what)
         missing = found.of(keys).is_null()
         if pc.any(missing).as_py():
-            key = shown(cells_of(keys, pc.index(missing, True).as_py()))
+            key = format_key(cells_of(keys, pc.index(missing, True).as_py()))
             raise InvalidInput(
                 f"{rewrite.what}: `merge` returned {what} for the key {key}, expected one row for each key"
             )
     for twice, count in repeated(merged.select(rewrite.identity)):
-        raise InvalidInput(f"{rewrite.what}: `merge` returned {count} rows for the key {shown(twice)}, expected one")
+        raise InvalidInput(
+            f"{rewrite.what}: `merge` returned {count} rows for the key {format_key(twice)}, expected one"
+        )

@@ -18,13 +18,13 @@ from .batch import Batch
 from .input import Alone, Several, Splits, only
 from .memory import PeakMemory
 from .ranges import range_of
-from .sender import Origin, Outgoing, Sender
+from .sender import Outgoing, RowOrigin, Sender
 from .together import is_plain, send_together
 from .wire import Observed
 from .work import Item
 
 
-def run(batch: Batch, task: int) -> Iterator[Item]:
+def scatter_task(batch: Batch, task: int) -> Iterator[Item]:
     """Yield the chunks of every split of scatter task `task`, then its headers."""
     sender = Sender(batch, task, Observed(), combine=True)
     with PeakMemory() as memory:
@@ -64,14 +64,16 @@ def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[
     roots = batch.job.roots(split.source)
 
     def outgoing(block: int, read: pa.RecordBatch | None = None) -> Outgoing:
-        origin = Origin((number, block), keyless, number=number, split=split, split_hash=hashed, read=read)
+        origin = RowOrigin((number, block), keyless, number=number, split=split, split_hash=hashed, read=read)
         return Outgoing(sender, origin)
 
     rows = count = 0
     for block in read:
         sent = outgoing(block.number, block.rows)
         for action in roots:
-            flow.run(batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
+            flow.run_steps(
+                batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`"
+            )
         sent.quarantine_rejects(block)
         sent.count_late_rows(block.rows.num_rows)
         if block.fingerprint is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from .. import _native
 from ..operators.contract import BoundOperator, Handle
 from ..pipeline import flow
-from ..pipeline.job import Output, Port
+from ..pipeline.job import JobSink, Port
 from ..protocol.records import Furthest, Split
 from ..schema import int64_array
 from ..schema.kernels import pc
@@ -24,7 +24,7 @@ from ..sources.contract import ROW, Block
 from ..values import dataclass
 from . import wire
 from .batch import Batch
-from .held import SMALL_BYTES, Held
+from .held import LARGEST_HELD_BYTES, HeldRows
 from .lateness import EXAMPLES, examples, kept_late
 from .quarantine import Provenance, ahead_rejects, late_rejects
 from .wire import Chunk, ChunkHead
@@ -32,7 +32,7 @@ from .work import Item
 
 
 @dataclass(frozen=True)
-class Origin:
+class RowOrigin:
     """Where rows come from: a block of a split, or one pass of an upstream operator."""
 
     order: tuple[int, ...]
@@ -64,14 +64,14 @@ class Sender:
         self._ends = [hi for _, hi in batch.bounds]
         self._sent = [0] * batch.tasks
         self._handles: dict[str, tuple[Port, Handle, Any]] = {}
-        self._held: dict[str, tuple[Port, Held]] = {}
+        self._held: dict[str, tuple[Port, HeldRows]] = {}
 
     def prepare(self, port: Port, rows: pa.RecordBatch) -> Any:
         """Return what the operator makes of the rows before the exchange: `.rows` and the mask `.late`."""
         given = flow.read_columns(rows, port) if self.combine else flow.declared(rows, port.input.schema)
         handle, data_pass = self._handle(port)
         prepared = handle.prepare(given, data_pass, combine=self.combine)
-        return Numbered(prepared, rows) if self._numbers(port.operator, rows) else prepared
+        return NumberedRows(prepared, rows) if self._numbers(port.operator, rows) else prepared
 
     def _numbers(self, operator: BoundOperator, rows: pa.RecordBatch) -> bool:
         """Whether rows keep their numbers: those of a file for quarantine, emitted ones for errors of functions."""
@@ -102,7 +102,7 @@ class Sender:
     def send(self, port: Port, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
         """Send prepared rows, or let few rows of a split wait for those of the next splits."""
         label = port.label
-        is_small = self.combine and rows.nbytes < SMALL_BYTES and is_anonymous(port.operator)
+        is_small = self.combine and rows.nbytes < LARGEST_HELD_BYTES and is_anonymous(port.operator)
         _, held = self._held.get(label, (port, None))
         if held is not None and not (is_small and held.takes(head, rows)):
             yield from self.release(label)
@@ -111,7 +111,7 @@ class Sender:
             yield from self.by_key(port, head, rows)
             return
         if held is None:
-            self._held[label] = port, Held.begin(head, rows)
+            self._held[label] = port, HeldRows.begin(head, rows)
         else:
             held.add(head, rows)
             if held.is_full:
@@ -156,7 +156,7 @@ def is_anonymous(operator: BoundOperator) -> bool:
     return not operator.functions and not operator.quarantines
 
 
-class Numbered:
+class NumberedRows:
     """Prepared rows with their numbers as last column, null if a step lost them; never combined.
 
     By its number in its file, a row of a key that fails is found again. That of an emitted row is its order number.
@@ -175,7 +175,7 @@ class Numbered:
 class Outgoing:
     """Receives the rows of one origin from `flow`; `items` is what it sends. A `flow.Receiver`."""
 
-    def __init__(self, sender: Sender, origin: Origin) -> None:
+    def __init__(self, sender: Sender, origin: RowOrigin) -> None:
         self.sender, self.origin = sender, origin
         self._items: list[Item] = []
         self._late: list[tuple[Port, pa.RecordBatch]] = []
@@ -210,7 +210,7 @@ class Outgoing:
             if rows is not None:
                 self._by_key(port, rows)
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Send rows of a keyless stream to the range of their split."""
         head = self._head(wire.OUTPUT, output.name, self._turn(f"output {output.name}"))
         self._items += self.sender.to_range(self.origin.keyless, head, flow.declared(rows, output.schema))
@@ -305,7 +305,7 @@ class Outgoing:
                 named = [",".join(labels[row]) for row in ids]
             if late.num_rows:
                 rejects = late_rejects(self.sender.batch, port, late, self.origin.provenance, named)
-                self._to_quarantine(wire.LATE, port.label, rejects)
+                self._to_quarantine(wire.LATE_REJECTS, port.label, rejects)
 
     def _fresh(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
         """Return the rows that are not in quarantine yet, with their numbers. From now on they are."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ..store.full import no_temporary_file
 from .memory import keep_freed_memory
-from .wire import ALIGNMENT, Chunk, Message, decode
+from .wire import ALIGNMENT, Chunk, Message, decode_message
 from .work import Data
 
 
@@ -37,7 +37,7 @@ def received(items: Iterable[Data], limit_bytes: int) -> list[Message]:
     with contextlib.ExitStack() as stack:
         file: _SpillFile | None = None
         for data in items:
-            message = decode(data)
+            message = decode_message(data)
             if isinstance(message, Chunk):
                 if held + message.body.size > limit_bytes:
                     file = file or stack.enter_context(_SpillFile())

@@ -41,22 +41,24 @@ class BatchWork:
 
     def scatter(self, task: int) -> Iterator[Item]:
         """Run scatter task `task`. If it fails, the error goes to every range."""
-        return self._guarded(lambda: scatter.run(self.batch, task), self.ranges, f"task {task + 1} that reads input")
+        return self._guarded(
+            lambda: scatter.scatter_task(self.batch, task), self.ranges, f"task {task + 1} that reads input"
+        )
 
     def apply(self, level: int, range_index: int, items: Iterable[Data]) -> Iterator[Item]:
         """Run the apply task of a range. If it fails, the error goes to all ranges of the next level."""
         targets = self.ranges if level < self.levels - 1 else 1
         what = f"key range {range_index + 1} of {self.ranges}"
-        return self._guarded(lambda: apply.run(self.batch, level, range_index, items), targets, what)
+        return self._guarded(lambda: apply.apply_range(self.batch, level, range_index, items), targets, what)
 
     def _guarded(self, run: Callable[[], Iterator[Item]], targets: int, what: str) -> Iterator[Item]:
         try:
             yield from run()
             return
         except TidemillError as error:
-            failure = wire.failure(error)
+            failure = wire.encode_failure(error)
         except MemoryError as error:
-            failure = wire.failure(self._out_of_memory(what, error))
+            failure = wire.encode_failure(self._out_of_memory(what, error))
         for target in range(targets):
             yield Item(target, failure)
 

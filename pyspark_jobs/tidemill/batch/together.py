@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..pipeline import flow
-from ..pipeline.job import Job, Output, Port
+from ..pipeline.job import Job, JobSink, Port
 from . import wire
 from .input import Several
 from .sender import Sender, is_anonymous
@@ -43,7 +43,7 @@ def send_together(sender: Sender, several: Several) -> Iterator[Item] | None:
     split = batch.plan.splits[several.numbers[0]]
     arrived = _Arrived(sender)
     for action in batch.job.roots(split.source):
-        flow.run(batch.job, action.number, several.files.rows, arrived, f"`{split.path}`")
+        flow.run_steps(batch.job, action.number, several.files.rows, arrived, f"`{split.path}`")
     return None if arrived.need_places else _sent(sender, several, arrived)
 
 
@@ -79,7 +79,7 @@ class _Arrived:
         self.need_places |= is_again or self._may_be_late(port, rows)
         self.rows.append((port, rows))
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Refuse rows for a sink: they are sent by their split."""
         del output, rows
         self.need_places = True

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..errors import KINDS, InternalError, TidemillError
+from ..errors import ERROR_KINDS, InternalError, TidemillError
 from ..protocol.records import Furthest, LateRow
 from ..values import dataclass
 from .work import Data
@@ -22,12 +22,12 @@ ChunkKind = Literal["rows", "output", "rejects", "late"]
 ROWS: ChunkKind = "rows"
 OUTPUT: ChunkKind = "output"
 REJECTS: ChunkKind = "rejects"
-LATE: ChunkKind = "late"
+LATE_REJECTS: ChunkKind = "late"
 _HEADER, _RECEIPT, _FAILURE = "header", "receipt", "failure"
 ALIGNMENT = 64
 """Bodies begin at a multiple of 64 bytes. Arrow computes with aligned buffers, and warns about others."""
 
-_SMALL_BYTES = 256 * 1024
+_MEASURED_FROM_BYTES = 256 * 1024
 """Chunks from this size on are measured before they are written, so that no memory is copied while it grows."""
 
 Bounds = dict[str, tuple[int, int]]
@@ -114,7 +114,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class ReceiptMessage:
     """A receipt's record on its way to the driver."""
 
     record: bytes
@@ -130,16 +130,16 @@ class Failure:
 
     def error(self) -> TidemillError:
         """Return the error, of the kind that it had in the task."""
-        return KINDS.get(self.kind, InternalError)(self.message, hint=self.hint)
+        return ERROR_KINDS.get(self.kind, InternalError)(self.message, hint=self.hint)
 
 
-Message = Chunk | Header | Receipt | Failure
+Message = Chunk | Header | ReceiptMessage | Failure
 
 
 def chunk(head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> Data:
     """Encode a chunk. The rows are copied once, into memory of Arrow's pool, which uses it again for later chunks."""
     begin = _head(head.kind, vars(head))
-    if rows.nbytes < _SMALL_BYTES:
+    if rows.nbytes < _MEASURED_FROM_BYTES:
         sink = pa.BufferOutputStream()
         _write(sink, begin, rows)
         return memoryview(sink.getvalue())
@@ -171,13 +171,13 @@ def receipt(record: bytes) -> bytes:
     return _encode(_RECEIPT, {}, record)
 
 
-def failure(error: TidemillError) -> bytes:
+def encode_failure(error: TidemillError) -> bytes:
     """Encode an error by its kind, message and hint."""
-    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KINDS), InternalError.__name__)
+    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in ERROR_KINDS), InternalError.__name__)
     return _encode(_FAILURE, dataclasses.asdict(Failure(kind, error.message, error.hint)))
 
 
-def decode(data: Data) -> Message:
+def decode_message(data: Data) -> Message:
     """Decode a message of any kind."""
     length = int.from_bytes(data[:4], "little")
     kind, fields = json.loads(bytes(data[4 : 4 + length]))
@@ -185,7 +185,7 @@ def decode(data: Data) -> Message:
     if kind == _HEADER:
         return Header(fields["sender"], fields["sent"], _observed(fields["observed"]))
     if kind == _RECEIPT:
-        return Receipt(bytes(body))
+        return ReceiptMessage(bytes(body))
     if kind == _FAILURE:
         return Failure(**fields)
     return Chunk(ChunkHead(**fields | {"order": tuple(fields["order"])}), pa.py_buffer(body))

@@ -28,7 +28,7 @@ from .inputs import RecordedFile
 from .level import level_of
 from .promote import checked
 
-MOST_DIGITS = 75
+_MOST_DIGITS = 75
 """How many digits a difference may have. A sum or difference of two such numbers has one more, the most that Arrow has.
 """
 
@@ -220,7 +220,7 @@ def _apart(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
     if not any(pt.is_floating(kind) for kind in kinds):
         scale = max(kind.scale if pt.is_decimal(kind) else 0 for kind in kinds)
         with contextlib.suppress(pa.ArrowInvalid):  # the digits of both do not fit into one number
-            exact = pa.decimal256(MOST_DIGITS, scale)
+            exact = pa.decimal256(_MOST_DIGITS, scale)
             return pc.abs(pc.subtract(pc.cast(after, exact), pc.cast(before, exact)))
     apart = pc.abs(pc.subtract(*(pc.cast(side, pa.float64(), safe=False) for side in (after, before))))
     return pc.if_else(pc.is_nan(apart), None, apart)

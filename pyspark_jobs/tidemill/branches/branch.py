@@ -25,7 +25,7 @@ from ..reading.read import version_as_of
 from ..repo.identity import check_root
 from ..repo.open import publishing_to
 from ..repo.opened import Opened
-from ..repo.versions import VersionSpec, is_number, resolve
+from ..repo.versions import VersionSpec, is_number, number_of_version
 from ..sinks.asked import seen
 from ..spelling import unknown
 from ..store import Store
@@ -70,7 +70,7 @@ def branch(
     return _info(refs, refs.branches[name], refs.branches[name].fork.version)  # type: ignore[union-attr]
 
 
-def planned(repo: Opened, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
+def fork_point(repo: Opened, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
     """Return the version at which `branch` would start one. `InvalidInput` as there. Writes nothing."""
     refs = repo.refresh()
     made = _entry(repo, name, at, publish_to, "")(refs, refs.through + 1)
@@ -184,7 +184,7 @@ def _fork(repo: Opened, at: VersionSpec | date | None) -> Parent:
     if at is None:
         head = repo.head()
     else:
-        number = version_as_of(repo, at, "at") if _is_time(repo, at) else resolve(repo, at)  # type: ignore[arg-type]
+        number = version_as_of(repo, at, "at") if _is_time(repo, at) else number_of_version(repo, at)  # type: ignore[arg-type]
         repo.initialised()
         head = None if number < 0 else repo.log.commit(number)
     return repo.initialised().start if head is None else head.as_parent

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from ..errors import InvalidInput
 from ..pipeline.job import Job
 from ..pipeline.places import check_places
-from ..protocol.compatible import Difference, Status, worst
+from ..protocol.compatible import Compatibility, Difference, worst
 from ..protocol.progress import iso
 from ..protocol.records import Commit
 from ..protocol.time import before_batch
@@ -35,7 +35,7 @@ class CheckReport:
     needs nothing, and is what a change of code is for.
     """
 
-    status: Status
+    status: Compatibility
     version: int
     differences: list[Difference] = field(default_factory=list)
     against: Against | None = None

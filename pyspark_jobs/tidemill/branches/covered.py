@@ -16,12 +16,12 @@ from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..run.plan import positions
 from ..sources.contract import SourceFile
-from ..sources.ledger import SKIPPED, Known, look_up
+from ..sources.ledger import SKIPPED, Known, look_up_files
 from .inputs import RecordedFile
 
 CATCH_UP = "catch up first: catch_up=True or --catch-up, or `tidemill replay`"
 """The hint if only input is missing."""
-LISTED = 5
+_LISTED = 5
 """How many versions an error names."""
 
 
@@ -74,8 +74,8 @@ def check_covered(repo: Opened, branch: Opened, name: str, head: Commit | None, 
             hint=CATCH_UP,
         )
     if missing:
-        shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:LISTED])
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:_LISTED])
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
         raise InvalidInput(
             f"promote `{name}`: it has not read the input of version{'s' if len(missing) > 1 else ''} {shown}{more}",
             hint=CATCH_UP,
@@ -100,4 +100,4 @@ def _known(
     """Yield what a ledger says of files, by source and path, each once."""
     wanted = list(dict.fromkeys(files))
     sought = [SourceFile(source, path, "", 0, 0) for source, path in wanted]
-    yield from zip(wanted, look_up(ledger, sought), strict=True)
+    yield from zip(wanted, look_up_files(ledger, sought), strict=True)

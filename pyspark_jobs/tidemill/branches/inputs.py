@@ -19,8 +19,8 @@ from ..sources.contract import SourceFile
 from ..spelling import unknown
 from ..values import dataclass
 
-Files = Literal["recorded", "current"]
-LISTED = 3
+ReplayFiles = Literal["recorded", "current"]
+_LISTED = 3
 """How many files an error names."""
 
 
@@ -36,7 +36,7 @@ class RecordedFile:
 class Inputs:
     """The files that the sources of `repo` have. `files`: "recorded" refuses others than a plan has read."""
 
-    def __init__(self, repo: Opened, files: Files) -> None:
+    def __init__(self, repo: Opened, files: ReplayFiles) -> None:
         self.repo, self.files = repo, files
         self._there: dict[tuple[str, str], SourceFile] | None = None
         self._same: dict[tuple[str, str, str, str], bool] = {}
@@ -50,7 +50,7 @@ class Inputs:
 
         `read` is a version of `source` whose ledger knows the files as the plan read them.
         """
-        refuse({plan.number: self.wrong(plan, source, read)}, self.repo.initialised().named(plan.branch))
+        refuse_wrong_inputs({plan.number: self.wrong(plan, source, read)}, self.repo.initialised().named(plan.branch))
 
     def wrong(self, plan: Plan, source: Opened, read: Commit | None) -> list[str]:
         """Return the files of a plan that changed or are gone, in words. `InvalidInput` for a source that is lost."""
@@ -92,7 +92,7 @@ class Inputs:
             was = before.get((split.source, split.path))
             if was is None or split.requeued is not None or was.etag == split.etag:
                 continue
-            now = SourceFile.planned(split)
+            now = SourceFile.of_split(split)
             if not self._is_same(was, now, source, read):
                 found[split.source, split.path] = RecordedFile(split.source, split.path, recorded.number)
         return list(found.values())
@@ -100,7 +100,7 @@ class Inputs:
     def _present(self, split: Split, source: Opened, read: Commit | None) -> SourceFile | str:
         """Return the file of a split, if it has the bytes that the plan read, or else what became of it."""
         if asked.is_positioned(self.repo.job.sources[split.source]):
-            return SourceFile.planned(split)  # `read` finds out if it is there no more
+            return SourceFile.of_split(split)  # `read` finds out if it is there no more
         now = self.there.get((split.source, split.path))
         if now is None:
             return "is gone"
@@ -127,7 +127,7 @@ def _named(split: Split, what: str) -> str:
     return f"`{split.path}` of source `{split.source}` {what}"
 
 
-def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
+def refuse_wrong_inputs(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
     """Raise `InvalidInput` if files of versions of a branch are wrong. The error names the first few.
 
     `branch` is how users know the branch, for the message.
@@ -137,9 +137,9 @@ def refuse(wrong: Mapping[int, Sequence[str]], branch: str) -> None:
         return
     first, *others = named.items()
     shown = [*first[1], *(f"version {version}: {one}" for version, found in others for one in found)]
-    more = f", and {count_of(len(shown) - LISTED, 'other')}" if len(shown) > LISTED else ""
+    more = f", and {count_of(len(shown) - _LISTED, 'other')}" if len(shown) > _LISTED else ""
     raise InvalidInput(
-        f"replay version {first[0]} of {branch}: {', '.join(shown[:LISTED])}{more}",
+        f"replay version {first[0]} of {branch}: {', '.join(shown[:_LISTED])}{more}",
         hint='restore these files, or take what is there now: files="current" or --files current',
     )
 

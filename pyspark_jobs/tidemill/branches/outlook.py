@@ -13,10 +13,10 @@ from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Counts, Plan, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..repo.steps import Steps
-from .inputs import Inputs, refuse
+from .inputs import Inputs, refuse_wrong_inputs
 
 
-def plan_of(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
+def recorded_plan(steps: Steps, step: VersionOf, commit: Commit) -> Plan:
     """Return the plan that a step carried out. `InvalidInput` if it is missing."""
     plan = steps.plan_of(step, commit)
     if plan is None:
@@ -73,12 +73,12 @@ class Outlook:
                         hint=f"replay from version {step.version + 1} on",
                     )
             if rules_of(commit).carries_out:
-                plan = plan_of(steps, step, commit)
+                plan = recorded_plan(steps, step, commit)
                 of_branch = wrong.setdefault(plan.branch, {})
                 of_branch[step.version] = self.inputs.wrong(plan, steps.repo, steps.knowing(step, commit))
             found[step] = commit.counts
         for branch, versions in wrong.items():
-            refuse(versions, refs.named(branch))
+            refuse_wrong_inputs(versions, refs.named(branch))
         files = size = 0
         for step in reversed(left):
             self._after[step] = Counts(input_files=files, input_bytes=size)

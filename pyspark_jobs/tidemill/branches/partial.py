@@ -199,7 +199,7 @@ def quarantine_of(repo: Opened, recorded: Commit, ours: Commit, chosen: Collecti
     if table is None:
         return []
     data = b"".join(staged.data for staged in forms.staged(table))
-    name = names.quarantine(repo.branch, names.again_stem(ours.version, ours.attempt, 0, REPLAY))
+    name = names.quarantine_file(repo.branch, names.again_stem(ours.version, ours.attempt, 0, REPLAY))
     repo.store.put(name, data)
     return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
 

@@ -15,7 +15,7 @@ from typing import Any
 from ..counts import versions_of
 from ..errors import InvalidInput
 from ..names import check_name
-from ..pipeline.part import Part, part_of
+from ..pipeline.part import Part, part_for
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
 from ..protocol.records import VersionOf
@@ -25,14 +25,14 @@ from ..repo.open import on_branch
 from ..repo.opened import Opened
 from ..repo.operators import check_operators
 from ..repo.steps import Steps, leaves_nothing
-from ..repo.versions import VersionSpec, resolve
+from ..repo.versions import VersionSpec, number_of_version
 from ..run.drain import Limits, OnProgress
 from ..run.engine import Choice
 from ..values import dataclass
 from .branch import branch
-from .inputs import Files, Inputs, RecordedFile
+from .inputs import Inputs, RecordedFile, ReplayFiles
 from .outlook import Outlook
-from .replaying import Replay
+from .replaying import ReplayDrain
 
 LOG = logging.getLogger("tidemill")
 
@@ -148,7 +148,7 @@ def replay(
         branch(repo, name, at=first - 1, reason=f"replay from version {first}")
         ours = _letting(_on_branch(repo, name), part)
         _check_fork(repo, ours, name, first)
-    work = Replay(ours, steps, outlook, choice, limits, on_progress, part)
+    work = ReplayDrain(ours, steps, outlook, choice, limits, on_progress, part)
     todo = work.left(ours.head(), steps, end)
     if todo:
         _check_same_code(ours, name, part)
@@ -189,8 +189,8 @@ def _range(steps: Steps, asked: ReplayRequest) -> tuple[int, int | None]:
     if check_name(asked.into, "branch") == MAIN:
         raise InvalidInput("replay into `main`: `main` cannot be a target", hint="replay into a branch, and promote it")
     repo, newest = steps.repo, -1 if steps.head is None else steps.head.version
-    first = resolve(repo, asked.from_version)
-    last = newest if asked.to_version is None else resolve(repo, asked.to_version)
+    first = number_of_version(repo, asked.from_version)
+    last = newest if asked.to_version is None else number_of_version(repo, asked.to_version)
     if not 0 <= first <= newest:
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
         raise InvalidInput(f"replay from version {first}: {there}")
@@ -231,12 +231,12 @@ def _part(repo: Opened, ours: Opened | None, asked: ReplayRequest) -> Part | Non
             hint="replay all operators",
         )
     if asked.operators is None:
-        return part_of(repo.job, began, recorded) if began else None
+        return part_for(repo.job, began, recorded) if began else None
     if isinstance(asked.operators, str):
         raise InvalidInput(
             f"replay: operators={asked.operators!r}, expected a list of names", hint=f"operators=[{asked.operators!r}]"
         )
-    part = part_of(repo.job, asked.operators, recorded)
+    part = part_for(repo.job, asked.operators, recorded)
     if began is not None and set(began) != part.chosen:
         computed = ", ".join(f"`{one}`" for one in began) or "all of them"
         raise InvalidInput(
@@ -310,7 +310,7 @@ def _check_fork(repo: Opened, ours: Opened, name: str, first: int) -> None:
         )
 
 
-def _files(given: str) -> Files:
+def _files(given: str) -> ReplayFiles:
     if given == "recorded":
         return "recorded"
     if given == "current":

@@ -27,13 +27,13 @@ from ..run.drain import Drain, Limits, OnProgress
 from ..run.engine import Choice
 from ..run.execute import Way
 from ..sources.contract import SourceFile
-from ..sources.ledger import READ, look_up
+from ..sources.ledger import READ, look_up_files
 from .inputs import RecordedFile, missing_from
-from .outlook import Outlook, plan_of
+from .outlook import Outlook, recorded_plan
 from .partial import Partial
 
 
-class Replay(Drain):
+class ReplayDrain(Drain):
     """One call of `replay`: `repo` is the branch, and `steps` are of the branch whose plans are carried out."""
 
     def __init__(
@@ -182,7 +182,7 @@ class Replay(Drain):
         They count as read, so the branch can be promoted. A file that the repeated version left out stays so.
         """
         assert plan.replays is not None
-        before, knowing = plan_of(steps, plan.replays, recorded), steps.knowing(plan.replays, recorded)
+        before, knowing = recorded_plan(steps, plan.replays, recorded), steps.knowing(plan.replays, recorded)
         missing = missing_from(plan, before)
         there = [self.inputs.there.get((one.source, one.path)) for one in missing]
         present = [
@@ -192,7 +192,7 @@ class Replay(Drain):
         gone = [one for one, read in zip(missing, self._has_read(head, present), strict=True) if not read]
         self.left_out += [RecordedFile(one.source, one.path, recorded.version) for one in gone]
         self.changed += self.inputs.changed(before, plan, steps.repo, knowing)
-        files = [SourceFile.planned(one) for one in gone]
+        files = [SourceFile.of_split(one) for one in gone]
         files += [SourceFile.skipped(one) for one in recorded.skipped]
         if not files:
             return ours
@@ -203,7 +203,7 @@ class Replay(Drain):
 
     def _copied(self, head: Commit | None, steps: Steps, step: VersionOf, commit: Commit) -> Plan:
         """Create the plan of a step again, as the next one of the branch."""
-        plan = plan_of(steps, step, commit)
+        plan = recorded_plan(steps, step, commit)
         origin = self.repo.origin(head)
         ours = dataclasses.replace(
             plan,
@@ -228,8 +228,8 @@ class Replay(Drain):
         return [one for one, read in zip(splits, self._has_read(head, splits), strict=True) if not read]
 
     def _has_read(self, head: Commit | None, splits: Sequence[Split]) -> list[bool]:
-        files = [SourceFile.planned(one) for one in splits]
-        known = look_up(self.repo.ledger(head).map, files)
+        files = [SourceFile.of_split(one) for one in splits]
+        known = look_up_files(self.repo.ledger(head).map, files)
         return [
             at is not None and at.how == READ and at.etag == one.etag for one, at in zip(splits, known, strict=True)
         ]

@@ -13,10 +13,11 @@ import click
 from ..actions.contract import Action, Option, options_of
 from ..actions.registry import action_of
 from ..counts import count_of
+from ..errors import Exit
 from ..units import whole_number
 from ..values import dataclass
 from .correct import (
-    Consent,
+    Agreement,
     consent_options,
     expect_option,
     if_needed_option,
@@ -24,10 +25,9 @@ from .correct import (
     reported_before,
     unchanged,
 )
-from .exits import Exit
 from .options import VERSION, Target, pairs, point_in_time, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
-from .progress import stepped, watched
+from .progress import batch_progress, stepped
 from .read import keys_of
 from .run import result_fields
 
@@ -58,7 +58,7 @@ def command_of(verb: str) -> click.Command:
     action = action_of(verb)
 
     def do(
-        target: Target, expect: str | None, consent: Consent, out: Output, if_needed: bool = False, **given: Any
+        target: Target, expect: str | None, consent: Agreement, out: Output, if_needed: bool = False, **given: Any
     ) -> int:
         if verb in LISTS and given[LISTS[verb].unless] is None:
             return LISTS[verb].show(target, out)
@@ -186,7 +186,7 @@ def _counts(texts: Sequence[str], flag: str) -> dict[str, int] | None:
 
 
 def _act(
-    repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output, if_needed: bool
+    repository: Repository, action: Action, expect: str | None, consent: Agreement, out: Output, if_needed: bool
 ) -> int:
     from ..actions.carry_out import after_what_precedes
 
@@ -200,10 +200,12 @@ def _act(
     if before:
         words, fields = action.said_before(before)
         return reported_before(action.verb, before, repository, out, words, fields)
-    return after_what_precedes(repo, action, expect, lambda doing: watched(out, doing, "left"), do)
+    return after_what_precedes(repo, action, expect, lambda doing: batch_progress(out, doing, "left"), do)
 
 
-def _looked_and_done(repository: Repository, action: Action, expect: str | None, consent: Consent, out: Output) -> int:
+def _looked_and_done(
+    repository: Repository, action: Action, expect: str | None, consent: Agreement, out: Output
+) -> int:
     from ..actions.carry_out import carry_out, look
     from ..protocol.records import Commit
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .correct import Consent, consent_options, unchanged
-from .exits import Exit
+from ..errors import Exit
+from .correct import Agreement, consent_options, unchanged
 from .options import VERSION, Target, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
 from .run import result_fields
@@ -38,7 +38,7 @@ def branch(
     drop: bool,
     reason: str,
     if_needed: bool,
-    consent: Consent,
+    consent: Agreement,
     out: Output,
 ) -> int:
     """Start the branch NAME at a version of PIPELINE. Nothing is copied; `--branch NAME` then works on it.
@@ -49,7 +49,7 @@ def branch(
     if drop and (at is not None or publish_to is not None):
         raise click.UsageError("--drop ends a branch; it takes neither --at nor --publish-to")
     from ..branches.branch import branch as start
-    from ..branches.branch import droppable, planned
+    from ..branches.branch import droppable, fork_point
 
     repository = target.open()
     is_there = name in repository.opened.refresh().branches
@@ -65,7 +65,7 @@ def branch(
         made, did = repository.drop_branch(name, reason), "dropped"
     else:
         if consent.dry_run:
-            where = planned(repository.opened, name, at, publish_to)
+            where = fork_point(repository.opened, name, at, publish_to)
             consent.given([f"branch `{name}` would start at version {where}"], out)
             return unchanged("branch", repository, consent, out)
         made = start(repository.opened, name, at, publish_to, reason, if_needed=if_needed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
-from .exits import Exit
+from ..errors import Exit
 from .options import Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import fields_at

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of
-from .exits import Exit
+from ..errors import Exit
 from .options import VERSION, Target, reading_options
 from .output import Output, json_line, output_options, result_file_option
 from .read import SHOWN_ROWS, keys_of, show_rows
 from .run import result_fields
-from .table_file import check_file, file_options, write, write_and_say
+from .table_file import check_file, file_options, write_and_say, write_table_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def diff(
     if isinstance(found, StateDiff | OutputDiff):
         rows = found.table if isinstance(found, StateDiff) else _both_sides(found)
         if output is not None:
-            write(rows, output, format_)
+            write_table_file(rows, output, format_)
         fields |= {**_counts(found), "rows": _as_json(rows.slice(0, shown))}
         out.result(fields, [f"{found.before} → {found.after}", *_lines(found)])
         if not out.json and output is None and rows.num_rows:
@@ -263,6 +263,6 @@ def _lines(found: StateDiff | OutputDiff) -> list[str]:
 
 
 def _as_json(rows: pa.Table) -> Sequence[Any]:
-    from ..sinks.json_text import encode
+    from ..sinks.json_text import rows_to_json
 
-    return [json.loads(line) for line in encode(rows).splitlines()]
+    return [json.loads(line) for line in rows_to_json(rows).splitlines()]

@@ -13,17 +13,17 @@ from typing import Any, TypeVar
 
 import click
 
+from ..errors import Exit
 from ..values import dataclass
 from ..visible import visible_lines
-from .exits import Exit
 from .output import Output
 from .run import result_fields
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Consent:
+class Agreement:
     """Whether a correction is carried out."""
 
     dry_run: bool
@@ -52,35 +52,35 @@ class Consent:
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 
 
-def no_consent_options(command: Command) -> Command:
-    """Add `--dry-run` to a command that never asks. The command receives a `Consent`."""
+def no_consent_options(command: _Command) -> _Command:
+    """Add `--dry-run` to a command that never asks. The command receives an `Agreement`."""
 
     @dry_run_option
     @functools.wraps(command)
     def wrapped(dry_run: bool, **rest: Any) -> Any:
-        return command(consent=Consent(dry_run, yes=True), **rest)
+        return command(consent=Agreement(dry_run, yes=True), **rest)
 
     return wrapped  # type: ignore[return-value]
 
 
-def consent_options(command: Command) -> Command:
-    """Add `--dry-run` and `--yes`. The command receives a `Consent`."""
+def consent_options(command: _Command) -> _Command:
+    """Add `--dry-run` and `--yes`. The command receives an `Agreement`."""
 
     @dry_run_option
     @click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
     @functools.wraps(command)
     def wrapped(dry_run: bool, yes: bool, **rest: Any) -> Any:
-        return command(consent=Consent(dry_run, yes), **rest)
+        return command(consent=Agreement(dry_run, yes), **rest)
 
     return wrapped  # type: ignore[return-value]
 
 
-def if_needed_option(made_if: str) -> Callable[[Command], Command]:
+def if_needed_option(made_if: str) -> Callable[[_Command], _Command]:
     """Add `--if-needed`. The command receives `if_needed`."""
     return click.option("--if-needed", is_flag=True, help=f"Succeed, with status 3, if {made_if}.")
 
 
-def expect_option(command: Command) -> Command:
+def expect_option(command: _Command) -> _Command:
     """Add `--expect`. The command receives `expect`."""
     return click.option(
         "--expect",
@@ -99,7 +99,7 @@ def reported_before(
 
 
 def unchanged(
-    verb: str, repository: Any, consent: Consent, out: Output, planned: Mapping[str, Any] | None = None
+    verb: str, repository: Any, consent: Agreement, out: Output, planned: Mapping[str, Any] | None = None
 ) -> int:
     """Report that nothing was done: as planned in a dry run, or because the user declined."""
     status = Exit.DONE if consent.dry_run else Exit.NOTHING

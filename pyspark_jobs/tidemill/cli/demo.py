@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import click
 
 from ..counts import count_of
+from ..errors import Exit
 from ..names import ENGINES
 from ..values import dataclass
-from .exits import Exit
 from .options import pairs
 from .output import Output, output_options, result_file_option
-from .progress import counted, watched
+from .progress import batch_progress, counted
 from .run import result_fields
 
 if TYPE_CHECKING:
     from ..repository import Repository
     from ..run.drain import Drained
 
-FOLDER = "tidemill-demo"
+_FOLDER = "tidemill-demo"
 SQL_FILE = "aircraft.sql"
 
 
@@ -41,7 +41,7 @@ class Ran:
 
 
 @click.command(short_help="Run the demo: a year of flights from New York.")
-@click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
+@click.option("--folder", default=_FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
               type=click.Path(file_okay=False, path_type=Path), help="Folder of the demo's files.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Days of 2013 to process.")
 @click.option("--engine", type=click.Choice(ENGINES), default="spark", show_default=True,
@@ -89,7 +89,7 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
     _say(_progress_so_far(None if head is None else head.version, files))
     session_s = _start_spark(repository.opened.spark_conf) if files and engine == "spark" else None
     started = time.monotonic()
-    with watched(out, "running") as on_batch:
+    with batch_progress(out, "running") as on_batch:
         done = run(repository.opened, None, engine, Limits(max_batches), on_batch)
     return Ran(repository, done, time.monotonic() - started, session_s)
 
@@ -165,7 +165,7 @@ def _next(ran: Ran, folder: Path) -> list[str]:
     head = ran.repository.head
     assert head is not None
     here = _near(folder)
-    elsewhere = "" if here == Path(FOLDER) else f"TIDEMILL_DEMO={shlex.quote(str(here))} "
+    elsewhere = "" if here == Path(_FOLDER) else f"TIDEMILL_DEMO={shlex.quote(str(here))} "
     tidemill, python = _programs()
     target = f"{report.REFERENCE} --root {shlex.quote(str(here / 'repository'))}"
     lines = []

@@ -1,28 +1,10 @@
-"""Exit statuses, and the lines that report an error: kind and first line, details, hint; no internal traceback.
-
-INVARIANT: the numbers never change, because Airflow and scripts rely on them.
-"""
+"""The exit status and the lines of an error: kind and first line, details, hint; no internal traceback."""
 
 from __future__ import annotations
 
 import traceback
-from enum import IntEnum
 
-from ..errors import Fenced, InternalError, TidemillError
-
-
-class Exit(IntEnum):
-    """The exit status of a command."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    NOTHING = 3
-    """Nothing to do: no file was waiting, nothing was due, committed or published."""
-    FENCED = 4
-    """Another run is committing to this pipeline."""
-    INTERRUPTED = 130
-
+from ..errors import Exit, Fenced, InternalError, TidemillError
 
 INTERRUPTED = "interrupted: committed batches are kept; run again to retry the unfinished batch and resume"
 

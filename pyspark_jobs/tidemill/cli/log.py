@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .exits import Exit
+from ..errors import Exit
 from .options import Target, reading_options
 from .output import Output, json_line, output_options
 

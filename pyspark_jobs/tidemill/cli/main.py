@@ -1,6 +1,6 @@
 """`tidemill`: the group of commands, and the exit status of a call. The other modules hold the commands.
 
-INVARIANT: every call ends with a status of `exits.Exit`, whatever happened. A call imports the module of its command
+INVARIANT: every call ends with a status of `errors.Exit`, whatever happened. A call imports the module of its command
 only, because all of them take longer than many a run.
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import click
 
 from ..actions.registry import FOLLOWS, listed
-from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
+from ..errors import Exit
+from .exits import INTERRUPTED, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..names import AUTO, CHOICES
+from ..names import AUTO, CHOICES, CONF_ENVIRONMENT, STORAGE_ENVIRONMENT
 from ..units import whole_number
 from ..values import dataclass
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..repository import Repository
     from ..run.drain import Limits
 
-STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
-CONF_ENVIRONMENT = "TIDEMILL_CONF"
 _STORAGE_SHAPE = '{"root": {"endpoint_url": "…"}, "source": {…}, "sink": {…}}'
 _CONF_SHAPE = '{"spark.executor.memory": "4g"}'
 _STORAGE_HELP = (
@@ -45,7 +43,7 @@ _ACCEPTED = {
 }
 _FLAGS = {"output_change": "accept_output_change"}
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ engine_option = click.option(
 )
 
 
-def target_options(command: Command) -> Command:
+def target_options(command: _Command) -> _Command:
     """Add PIPELINE and the options that locate its repository. The command receives a `Target`."""
 
     @click.argument("reference", metavar="PIPELINE", is_eager=True, callback=_refuse_repository)
@@ -134,7 +132,7 @@ def target_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
-def reading_options(command: Command) -> Command:
+def reading_options(command: _Command) -> _Command:
     """Add PIPELINE, which may be a repository's URI, and the options that locate a repository. See `target_options`."""
 
     @click.argument("reference", metavar="PIPELINE|URI")
@@ -186,7 +184,7 @@ def _refuse_repository(context: click.Context, _: click.Parameter | None, value:
     return value
 
 
-def _place_options(command: Command) -> Command:
+def _place_options(command: _Command) -> _Command:
     """Add the options that say which branch, settings and stores are used."""
 
     @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to use.")
@@ -199,7 +197,7 @@ def _place_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
-def drive_options(command: Command) -> Command:
+def drive_options(command: _Command) -> _Command:
     """Add the options that say how batches run. The command receives a `Drive`."""
 
     @engine_option
@@ -220,7 +218,7 @@ def drive_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
-def batch_time_option(command: Command) -> Command:
+def batch_time_option(command: _Command) -> _Command:
     """Add `--batch-time`. Apply it above `drive_options`, which puts it into the `Drive`."""
     return click.option(
         "--batch-time",
@@ -229,7 +227,7 @@ def batch_time_option(command: Command) -> Command:
     )(command)
 
 
-def drain_options(command: Command) -> Command:
+def drain_options(command: _Command) -> _Command:
     """Add the limits of a drain. Apply it above `drive_options`, which puts them into the `Drive`."""
     command = click.option("--max-batches", type=click.IntRange(min=1), metavar="N", help="Stop after N batches.")(
         command
@@ -238,7 +236,7 @@ def drain_options(command: Command) -> Command:
                         help="Start no further batch after this many seconds.")(command)  # fmt: skip
 
 
-def accept_options(command: Command) -> Command:
+def accept_options(command: _Command) -> _Command:
     """Add the flags that accept a risk. Apply it above `drive_options`, which puts them into the `Drive`."""
     for name, text in reversed(_ACCEPTED.items()):
         command = click.option(f"--{_FLAGS.get(name, name).replace('_', '-')}", name, is_flag=True, help=text)(command)

@@ -28,7 +28,7 @@ from .stdio import patient
 if TYPE_CHECKING:
     from ..protocol.progress import BatchProgress
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass
@@ -97,10 +97,10 @@ class Output:
     def _write_result_file(self, fields: Mapping[str, Any]) -> None:
         if self.result_file is not None:
             written = {**fields, "earlier": self.earlier} if self.earlier else fields
-            result_file.write(self.result_file, f"{json_line(written)}\n".encode(), self.storage_options)
+            result_file.write_result_file(self.result_file, f"{json_line(written)}\n".encode(), self.storage_options)
 
 
-def output_options(command: Command) -> Command:
+def output_options(command: _Command) -> _Command:
     """Add `--json` and `--debug`. The command receives its `Output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Write JSON lines to stdout.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..counts import count_of
-from .exits import Exit
+from ..errors import Exit
 from .output import Output, output_options, result_file_option
 
 

@@ -28,7 +28,7 @@ OnBatch = Callable[["BatchProgress"], None]
 
 
 @contextlib.contextmanager
-def watched(out: Output, doing: str, waiting: str = "waiting") -> Iterator[OnBatch]:
+def batch_progress(out: Output, doing: str, waiting: str = "waiting") -> Iterator[OnBatch]:
     """Yield the function to call after each batch. On a terminal, print `doing` first and then show a bar.
 
     `waiting` says what the files are that are not read yet.

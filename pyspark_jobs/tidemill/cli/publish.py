@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..counts import versions_of
-from .exits import Exit
+from ..errors import Exit
 from .options import VERSION, Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of
+from ..errors import Exit
 from ..repo.operators import recorded_schemas
-from .exits import Exit
 from .options import VERSION, Target, point_in_time, reading_options
 from .output import Output, json_line, output_options
 from .table_file import check_file, file_options, write_and_say
@@ -163,14 +163,14 @@ def _export(
     repository: Reader, version: int | str | None, source: str | None, limit: int | None, path: str, out: Output
 ) -> int:
     """Write quarantined rows to a file."""
-    from ..returning.export import check_export, write
+    from ..returning.export import check_export, write_export
 
     check_export(path)
     rows = repository.quarantine(version, limit, source=source, export=True)
     if not rows.num_rows:
         out.result({"rows": 0}, ["no rows"])
         return Exit.NOTHING
-    write(rows, path)
+    write_export(rows, path)
     out.result({"rows": rows.num_rows, "file": path}, [f"wrote {count_of(rows.num_rows, 'row')} to {path}"])
     return Exit.DONE
 
@@ -194,7 +194,7 @@ def _show(
     if out.json:
         from ..sinks import json_text
 
-        out.text(json_text.encode(rows.slice(0, limit)).decode())
+        out.text(json_text.rows_to_json(rows.slice(0, limit)).decode())
         return
     shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
     if not is_cut or shown.num_rows == rows.num_rows:

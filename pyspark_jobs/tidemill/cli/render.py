@@ -55,9 +55,9 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     try:
         values: list[Any] = _times(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
     except (OverflowError, ValueError):
-        from ..sinks.json_text import encode
+        from ..sinks.json_text import rows_to_json
 
-        values = [json.loads(line).get("value") for line in encode(pa.table({"value": column})).splitlines()]
+        values = [json.loads(line).get("value") for line in rows_to_json(pa.table({"value": column})).splitlines()]
     return values
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..counts import count_of, versions_of
-from .exits import Exit
+from ..errors import Exit
 from .options import VERSION, Drive, Target, drain_options, drive_options, target_options
 from .output import Output, output_options, result_file_option
-from .progress import watched
+from .progress import batch_progress
 from .run import result_fields
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def replay(
     names = [name.strip() for given in operators for name in given.split(",")] or None
     asked = ReplayRequest(from_version, into, to_version, files, follow, names)
     choice = Choice(repository.opened, None, drive.engine, drive.limits.tasks)
-    with watched(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
+    with batch_progress(out, f"replaying {target.reference} into {into} on {drive.engine}", "left") as on_batch:
         done = carry_out(repository.opened, asked, choice, drive.limits, on_batch)
     status = Exit.DONE if done.replayed else Exit.NOTHING
     found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .exits import Exit
+from ..errors import Exit
 from .options import VERSION, Target, reading_options
 from .output import Output, json_line, output_options
 from .read import keys_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..reader import Reader
     from ..report.data import Report
 
-COMMITS = 500
+_COMMITS = 500
 
 
 @click.command(short_help="Write a page that shows the commits, charts, lag, late rows and branches.")
@@ -37,7 +37,7 @@ COMMITS = 500
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port of --serve. Default: a free one."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--commits", type=click.IntRange(min=1), default=COMMITS, show_default=True, metavar="N",
+@click.option("--commits", type=click.IntRange(min=1), default=_COMMITS, show_default=True, metavar="N",
               help="Show the newest N commits; other branches together as many again.")  # fmt: skip
 @click.option("--diff", nargs=2, type=VERSION, metavar="A B",
               help="Compare these versions, as `diff` does. Default: the open branch, or else the newest one, with the "

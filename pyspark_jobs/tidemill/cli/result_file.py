@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-def write(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
+def write_result_file(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
     """Write `data` to `path`, a file or a URI, completely or not at all."""
     if "://" in path:
         store, name = _in_store(path, storage_options)

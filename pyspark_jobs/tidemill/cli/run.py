@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
-from .exits import Exit
+from ..errors import Exit
 from .figures import figures
 from .options import Drive, Target, accept_options, batch_time_option, drain_options, drive_options, target_options
 from .output import Output, committed, output_options, result_file_option
-from .progress import watched
+from .progress import batch_progress
 from .pyarrow_alone import import_pyarrow
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def run(target: Target, drive: Drive, out: Output) -> int:
     repository = target.open()
     earlier = _report_earlier_tries(repository, out)
     started = time.monotonic()
-    with watched(out, f"draining {target.reference} on {drive.engine}") as on_batch:
+    with batch_progress(out, f"draining {target.reference} on {drive.engine}") as on_batch:
         done = drain(repository.opened, None, drive.engine, drive.limits, on_batch)
     return _finish("run", repository, done, time.monotonic() - started, earlier, out)
 
@@ -110,7 +110,7 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
     repository = target.open()
     earlier = _report_earlier_tries(repository, out)
     started = time.monotonic()
-    with watched(out, f"sweeping {target.reference} on {drive.engine}") as on_batch:
+    with batch_progress(out, f"sweeping {target.reference} on {drive.engine}") as on_batch:
         done = fire(repository.opened, None, drive.engine, drive.limits, on_batch)
     return _finish("sweep", repository, done, time.monotonic() - started, earlier, out)
 
@@ -133,7 +133,7 @@ def _finish(verb: str, repository: Repository, done: Drained, seconds: float, ea
     fields = result_fields(verb, status, repository, done)
     out.result(
         {**fields, **figures(repository, done, earlier)} if out.reports else fields,
-        summary(verb, repository, done, seconds),
+        _summary(verb, repository, done, seconds),
     )
     return status
 
@@ -180,7 +180,7 @@ def _quarantines_late_rows(repository: Repository) -> bool:
     )
 
 
-def summary(verb: str, repository: Repository, done: Drained, seconds: float) -> list[str]:
+def _summary(verb: str, repository: Repository, done: Drained, seconds: float) -> list[str]:
     """Summarise a drain for people. The first line stands alone."""
     if done.idle:
         what = "no file is waiting and nothing is due" if verb == "run" else "nothing is due"

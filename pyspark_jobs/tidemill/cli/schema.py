@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .exits import Exit
+from ..errors import Exit
 from .output import Output, output_options
 
 

@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost")
-TIMEOUT_S = 60
+_NAMES = (HOST, "localhost")
+_TIMEOUT_S = 60
 """After this long the connection of a silent client is closed."""
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -88,14 +88,14 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
-    timeout = TIMEOUT_S
+    timeout = _TIMEOUT_S
     server_version = "Tidemill"
     sys_version = ""
 
     def do_GET(self) -> None:
         """Answer with the page, or with why it cannot be made."""
         host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
-        if host not in NAMES:
+        if host not in _NAMES:
             self._answer(HTTPStatus.FORBIDDEN, f"this server is {self.server.url}")
             return
         asked = urlsplit(self.path)

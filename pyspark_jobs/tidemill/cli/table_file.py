@@ -13,10 +13,10 @@ from .output import Output, json_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def file_options(command: Command) -> Command:
+def file_options(command: _Command) -> _Command:
     """Add `-o` and `--format`."""
     command = click.option("--format", "format_", type=click.Choice(["parquet", "json", "csv"]),
                            help="Format of the file. Default: by the ending of its name.")(command)  # fmt: skip
@@ -29,12 +29,12 @@ def check_file(output: str | None, format_: str | None) -> None:
     if output is None and format_ is not None:
         raise click.UsageError("--format says how -o FILE is written; -o is missing")
     if output is not None:
-        from ..reading.table_file import check_place
+        from ..reading.table_file import check_new_file
 
-        check_place(output, format_)
+        check_new_file(output, format_)
 
 
-def write(rows: pa.Table, output: str, format_: str | None) -> None:
+def write_table_file(rows: pa.Table, output: str, format_: str | None) -> None:
     """Write rows to a new file."""
     from ..reading.table_file import write_table
 
@@ -43,6 +43,6 @@ def write(rows: pa.Table, output: str, format_: str | None) -> None:
 
 def write_and_say(rows: pa.Table, output: str, format_: str | None, out: Output) -> None:
     """Write rows to a new file, and print how many."""
-    write(rows, output, format_)
+    write_table_file(rows, output, format_)
     said = f"wrote {count_of(rows.num_rows, 'row')} to {output}"
     out.line(json_line({"rows": rows.num_rows, "file": output}) if out.json else said)

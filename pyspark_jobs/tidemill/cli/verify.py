@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..counts import count_of
-from .exits import Exit
+from ..errors import Exit
 from .options import Target, target_options
 from .output import Output, output_options, result_file_option
 

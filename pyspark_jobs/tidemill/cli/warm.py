@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import Exit
 from ..names import AUTO, CHOICES
-from .exits import Exit
 from .options import Target, conf_option, settings, storage_option, storage_options
 from .output import Output, output_options, result_file_option
 
 if TYPE_CHECKING:
-    from ..run.warm import Step, Warming
+    from ..run.warm import Warming, WarmStep
 
 _WIDTH = 12
 _ENGINE_HELP = "`local` leaves Java and Spark out, `spark` requires them, `auto` uses them if PySpark is installed."
@@ -54,7 +54,7 @@ def warm(
     target = None
     if reference is not None:
         target = Target(reference, _root(root), "main", settings(conf), storage_options(storage))
-    found: list[Step] = []
+    found: list[WarmStep] = []
     for step in _shown(_warming(target, settings(conf), engine, again).steps(), out):
         found.append(step)
         for line in () if out.json else _lines(step):
@@ -73,16 +73,16 @@ def _root(root: str | None) -> str:
 
 def _warming(target: Target | None, conf: dict[str, str], engine: str, again: bool) -> Warming:
     from ..run.warm import Warming
-    from ..settings import resolve
+    from ..settings import resolve_settings
 
     if target is None:
-        own, spark = resolve(conf)
+        own, spark = resolve_settings(conf)
         return Warming(own, spark, engine, None, again)
     repo = target.open().opened
     return Warming(repo.settings, repo.spark_conf, engine, repo, again)
 
 
-def _shown(steps: Iterator[Step], out: Output) -> Iterator[Step]:
+def _shown(steps: Iterator[WarmStep], out: Output) -> Iterator[WarmStep]:
     """Show on a terminal that the next step is at work."""
     if out.json or not sys.stderr.isatty():
         yield from steps
@@ -99,7 +99,7 @@ def _shown(steps: Iterator[Step], out: Output) -> Iterator[Step]:
         yield step
 
 
-def _lines(step: Step) -> Iterator[str]:
+def _lines(step: WarmStep) -> Iterator[str]:
     first, *rest = (step.problem or step.found).splitlines()
     mark = "PROBLEM: " if step.problem else ""
     yield f"{step.name:{_WIDTH}} {step.seconds:6.2f} s  {mark}{first}"

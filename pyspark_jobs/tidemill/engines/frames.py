@@ -15,19 +15,19 @@ _ARROW = pa.schema([("place", pa.int32()), ("target", pa.int32()), ("data", pa.b
 _ROWS = 1024
 _BYTES = 4 * 1024**2
 
-Row = tuple[int, int, bytes | memoryview | None]
+_Row = tuple[int, int, bytes | memoryview | None]
 
 
-def addressed(pairs: Iterable[tuple[int, bytes | memoryview]], places: Sequence[int], marks: bool) -> Iterator[Row]:
+def addressed(pairs: Iterable[tuple[int, bytes | memoryview]], places: Sequence[int], marks: bool) -> Iterator[_Row]:
     """Yield the rows of a task's items. The task that `marks` sends the markers of all ranges first."""
     if marks:
         yield from ((place, target, None) for target, place in enumerate(places))
     yield from ((places[target], target, data) for target, data in pairs)
 
 
-def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+def batches(rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
     """Yield record batches of about 4 MiB. An item is never cut, so a large one makes a large batch."""
-    waiting: list[Row] = []
+    waiting: list[_Row] = []
     size = 0
     for row in rows:
         waiting.append(row)
@@ -54,7 +54,7 @@ def by_target(received: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
     return {target: items.pop(target, []) for target in sorted(marked)}
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
+def _batch(rows: list[_Row]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW

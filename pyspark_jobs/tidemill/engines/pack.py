@@ -27,7 +27,7 @@ from ..errors import InvalidInput
 from ..values import dataclass
 from .worker import MANIFEST, built_for
 
-FOLDER = "tidemill-env"
+_FOLDER = "tidemill-env"
 """The name under which Spark unpacks the archive."""
 _OURS = "tidemill"
 _OF_SPARK = frozenset(("pyspark", "pyspark-client", "py4j"))
@@ -54,7 +54,7 @@ class Packed:
 
 def settings_of(path: str) -> dict[str, str]:
     """Return the settings of Spark that give an archive, at a path or a URI, to the executors."""
-    return {"spark.archives": f"{path}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
+    return {"spark.archives": f"{path}#{_FOLDER}", "spark.executorEnv.PYTHONPATH": _FOLDER}
 
 
 def pack(target: Path, packages: Iterable[str] = (), modules: Iterable[str] = ()) -> Packed:

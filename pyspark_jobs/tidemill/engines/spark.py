@@ -14,8 +14,8 @@ from ..settings import Settings
 from .executors import ExecutorWatch, count_executors
 from .failure import failed
 from .shipping import ship
-from .spark_job import collect, look_up_classes, run_spark_job
-from .worker import Shipment, apply, is_alone, pack, partition, run_reporting, run_whole, scatter
+from .spark_job import collect_partitions, look_up_classes, run_spark_job
+from .worker import Shipment, apply, is_alone, pack_pairs, partition, run_reporting, run_whole, scatter
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -59,7 +59,7 @@ class SparkEngine:
         with ship(work) as shipment:
             try:
                 return run_spark_job(
-                    self._context, lambda: collect(_planned(self._context, work, shipment)), self._look()
+                    self._context, lambda: collect_partitions(_planned(self._context, work, shipment)), self._look()
                 )
             except Exception as error:
                 raise failed(error, self.name) from error
@@ -132,7 +132,7 @@ def _scatter(shipment: Shipment) -> _Task:
     def task(nothing: Iterable[bytes]) -> Iterator[Data]:
         yield from nothing
         index = partition()
-        yield from pack(run_reporting(lambda work: scatter(work, index), pickle, paths))
+        yield from pack_pairs(run_reporting(lambda work: scatter(work, index), pickle, paths))
 
     return task
 
@@ -142,7 +142,7 @@ def _apply(shipment: Shipment, level: int) -> _Task:
 
     def task(received: Iterable[bytes]) -> Iterator[Data]:
         index = partition()
-        return pack(run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
+        return pack_pairs(run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 
     return task
 

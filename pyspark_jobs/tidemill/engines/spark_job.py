@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _CANCEL_SECONDS = 15.0
 _LOOK_SECONDS = 1.0
 _CALL_SITE = "a batch of Tidemill"
 _CLASSES = ("PythonUtils", "SimplePythonFunction", "PythonRDD", "PairwiseRDD", "PythonPartitioner")
 
 
-def run_spark_job(context: SparkContext, call: Callable[[], T], look: Callable[[], None] = lambda: None) -> T:
+def run_spark_job(context: SparkContext, call: Callable[[], _T], look: Callable[[], None] = lambda: None) -> _T:
     """Return what `call` returns, or raise what it raises.
 
     The call runs with the caller's local properties and under a job tag of its own. Meanwhile `look` is called every
@@ -34,7 +34,7 @@ def run_spark_job(context: SparkContext, call: Callable[[], T], look: Callable[[
     scala: Any = context._jsc.sc()
     properties = scala.getLocalProperties().clone()
 
-    def tagged() -> T:
+    def tagged() -> _T:
         scala.setLocalProperties(properties)
         context._jsc.setCallSite(_CALL_SITE)
         context.addJobTag(tag)
@@ -57,12 +57,12 @@ def run_spark_job(context: SparkContext, call: Callable[[], T], look: Callable[[
             waiter.release()
 
 
-def collect(rdd: RDD[bytes]) -> list[bytes]:
+def collect_partitions(rdd: RDD[bytes]) -> list[bytes]:
     """Return all items of `rdd` by partition, some milliseconds sooner than `rdd.collect()` (decision 0001).
 
-    Before a job of `collect` starts, Spark's ClosureCleaner reads the bytecode of all of `SparkContext` and `RDD`.
-    `collectAsync` has its closure in a small class. Each item is one call to the JVM, so this is for few items. It
-    needs no socket and no further thread.
+    Before a job of `collect_partitions` starts, Spark's ClosureCleaner reads the bytecode of all of `SparkContext` and
+    `RDD`. `collectAsync` has its closure in a small class. Each item is one call to the JVM, so this is for few items.
+    It needs no socket and no further thread.
     """
     rdd._bypass_serializer = True  # type: ignore[attr-defined]
     found = rdd._jrdd.collectAsync().get()
@@ -102,9 +102,9 @@ class _Waiter:
         """Make this waiter idle again. A waiter whose call never ended must not be released."""
         self._idle.append(self)
 
-    def start_call(self, call: Callable[[], T]) -> Future[T]:
+    def start_call(self, call: Callable[[], _T]) -> Future[_T]:
         """Start a call and return its future."""
-        outcome: Future[T] = Future()
+        outcome: Future[_T] = Future()
         self._calls.put((call, outcome))
         return outcome
 

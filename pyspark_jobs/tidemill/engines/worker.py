@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from ..batch.work import Data, Item, Work
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # These marks enclose a task's error inside the text of Spark's exception. `failure` reads it there.
 BEGIN_TASK_ERROR = "[tidemill:task]"
@@ -38,7 +38,7 @@ class Shipment(NamedTuple):
     paths: tuple[str, ...]
 
 
-def run_reporting(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tuple[str, ...]) -> Iterator[T]:
+def run_reporting(run: Callable[[Work], Iterator[_T]], pickle: bytes, paths: tuple[str, ...]) -> Iterator[_T]:
     """Open the work and yield what `run` yields. An error is raised as one with its line and traceback as text."""
     try:
         yield from run(open_work(pickle, paths))
@@ -169,7 +169,7 @@ def apply(work: Work, level: int, range_index: int, received: Iterable[Data]) ->
         pass
 
 
-def pack(pairs: Iterable[tuple[int, Data]]) -> Iterator[Data]:
+def pack_pairs(pairs: Iterable[tuple[int, Data]]) -> Iterator[Data]:
     """Yield the packed range, then the bytes, of each item, as Spark's exchange of bytes expects them."""
     for target, data in pairs:
         yield struct.pack("!q", target)

@@ -22,7 +22,7 @@ from ..repo.opened import Opened
 from ..schema import to_arrow
 from ..schema.kernels import pc
 from ..sinks import recorded_folder
-from ..sinks.asked import folder_of, is_called
+from ..sinks.asked import is_called, sink_folder
 from ..sinks.contract import Sink
 from ..sinks.forms import staged, unstaged, with_added
 from ..sinks.partitions import folder_values
@@ -31,11 +31,11 @@ from ..spelling import unknown
 from ..store import ObjectMissing
 from ..values import dataclass
 from .keys import Keys
-from .state import Writing
+from .state import ForgetTarget
 
 
 @dataclass(frozen=True)
-class Content:
+class _Content:
     """The bytes of a file and how many rows they have."""
 
     data: bytes
@@ -57,7 +57,7 @@ class Republished:
 
 
 @dataclass(frozen=True)
-class Shown:
+class _Shown:
     """A file whose rows a sink shows: a published one, or if the place has no files, a committed one.
 
     `uri` is for people. `content` returns its bytes, or None if it is gone.
@@ -88,7 +88,9 @@ def sink_of(repo: Opened, name: str) -> Sink:
     return output.sink
 
 
-def without_keys(repo: Opened, head: Commit, name: str, columns: Sequence[str], keys: Keys, to: Writing) -> Republished:
+def outputs_without_keys(
+    repo: Opened, head: Commit, name: str, columns: Sequence[str], keys: Keys, to: ForgetTarget
+) -> Republished:
     """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks."""
     made = Republished()
     sink = sink_of(repo, name)
@@ -101,14 +103,14 @@ def without_keys(repo: Opened, head: Commit, name: str, columns: Sequence[str], 
         shown = list(shown_files(repo, sink, record))
         if not to.dry_run and all(not file.is_ours or file.identity in to.clean for file in shown):
             continue
-        files: list[tuple[Shown, Content]] = []
+        files: list[tuple[_Shown, _Content]] = []
         is_ours = False
         for file in shown:
             if not file.is_ours:
                 made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
                 continue
             data = file.content()
-            if data is None and folder_of(sink) is None:
+            if data is None and sink_folder(sink) is None:
                 raise InvalidInput(
                     f"forget: sink `{name}` shows rows of version {record.version} in `{sink.uri}`, but the repository "
                     f"does not keep them any more (`{file.uri}`), so it cannot say which of them have the key",
@@ -124,7 +126,7 @@ def without_keys(repo: Opened, head: Commit, name: str, columns: Sequence[str], 
             else:
                 is_ours = True
                 made.rewritten.append(file.uri)
-            files.append((file, Content(data, file.rows) if left is None else left))
+            files.append((file, _Content(data, file.rows) if left is None else left))
         if is_ours:
             made.records.append(record.version)
             if not to.dry_run:
@@ -133,7 +135,7 @@ def without_keys(repo: Opened, head: Commit, name: str, columns: Sequence[str], 
     return made
 
 
-def _refuse_altered(file: Shown, data: bytes) -> None:
+def _refuse_altered(file: _Shown, data: bytes) -> None:
     if (found := digest(data)) != file.checksum:
         raise CorruptState(
             f"forget: read `{file.uri}`: found checksum {found}, but {file.checksum} was published",
@@ -152,13 +154,13 @@ def records(repo: Opened, head: Commit, name: str) -> Iterator[Published]:
                 yield record
 
 
-def shown_files(repo: Opened, sink: Sink, record: Published) -> Iterator[Shown]:
+def shown_files(repo: Opened, sink: Sink, record: Published) -> Iterator[_Shown]:
     """Yield the files whose rows a sink shows of a record."""
-    folder, place = folder_of(sink), place_of(repo, record.sink)
+    folder, place = sink_folder(sink), place_of(repo, record.sink)
     if folder is None:
         commit = repo.log.commit(record.version)
         for one in _committed(commit, record.sink):
-            yield Shown(
+            yield _Shown(
                 one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, repo, one),
                 is_ours=commit.pipeline_uuid == place.owner.uuid,
             )  # fmt: skip
@@ -167,7 +169,7 @@ def shown_files(repo: Opened, sink: Sink, record: Published) -> Iterator[Shown]:
         public, content = parsed(file.name), partial(folder.fetch, place, file.name)
         suffix, extension = file.name.removesuffix(file.name.rpartition("/")[2]), f".{file.name.rpartition('.')[2]}"
         is_ours = public is None or public.is_ours(place.owner)
-        yield Shown(f"{sink.uri}/{file.name}", suffix, extension, file.rows, file.checksum, content, is_ours)
+        yield _Shown(f"{sink.uri}/{file.name}", suffix, extension, file.rows, file.checksum, content, is_ours)
 
 
 def _committed(commit: Commit, sink: str) -> list[OutputFile]:
@@ -183,7 +185,7 @@ def _object(repo: Opened, file: OutputFile) -> bytes | None:
         return None
 
 
-def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str) -> pa.Table:
+def cast_key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str) -> pa.Table:
     """Return the columns that hold the key, with the types of the key. `InvalidInput` if they do not fit."""
     for column in columns:
         if column not in table.column_names:
@@ -197,7 +199,7 @@ def key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where: str)
         ) from error
 
 
-def rows_of(repo: Opened, record: Published, file: Shown, data: bytes) -> pa.Table:
+def rows_of_file(repo: Opened, record: Published, file: _Shown, data: bytes) -> pa.Table:
     """Return the rows of a file that a sink shows, with its partition columns."""
     commit = repo.log.commit(record.version)
     schema = with_added(to_arrow(commit.sinks[record.sink]["schema"]))
@@ -205,21 +207,21 @@ def rows_of(repo: Opened, record: Published, file: Shown, data: bytes) -> pa.Tab
 
 
 def _filtered(
-    repo: Opened, record: Published, file: Shown, data: bytes, columns: Sequence[str], keys: Keys
-) -> Content | None:
+    repo: Opened, record: Published, file: _Shown, data: bytes, columns: Sequence[str], keys: Keys
+) -> _Content | None:
     """Return the content of a file without the keys, or None if it has none of them."""
-    table = rows_of(repo, record, file, data)
-    is_ours = keys.among(key_columns(table, columns, keys, f"sink `{record.sink}`"))
+    table = rows_of_file(repo, record, file, data)
+    is_ours = keys.among(cast_key_columns(table, columns, keys, f"sink `{record.sink}`"))
     if not any(is_ours.to_pylist()):
         return None
     left = table.filter(pc.invert(is_ours))
     left = left.drop_columns(list(folder_values(file.suffix)))
     made = staged(left, file.extension) if left.num_rows else []
-    return Content(made[0].data if made else b"", left.num_rows)
+    return _Content(made[0].data if made else b"", left.num_rows)
 
 
 def _stored(
-    repo: Opened, name: str, files: Sequence[tuple[Shown, Content]], to: Writing, index: int
+    repo: Opened, name: str, files: Sequence[tuple[_Shown, _Content]], to: ForgetTarget, index: int
 ) -> Iterator[OutputFile]:
     """Store the files of a record in the repository, without those that have no row left."""
     for part, (file, content) in enumerate(one for one in files if one[1].rows):

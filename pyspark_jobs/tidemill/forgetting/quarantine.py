@@ -19,11 +19,11 @@ from ..repo.opened import Opened
 from ..schema.kernels import pq
 from ..state.versions import fetch
 from .keys import Keys
-from .state import Writing
+from .state import ForgetTarget
 
 
-def without_keys(
-    repo: Opened, commits: Iterator[Commit], keys: Keys, to: Writing
+def quarantine_without_keys(
+    repo: Opened, commits: Iterator[Commit], keys: Keys, to: ForgetTarget
 ) -> tuple[list[QuarantineFile], dict[str, int]]:
     """Store the quarantine files of commits again, without rows that may hold a key. A dry run only looks.
 
@@ -33,10 +33,10 @@ def without_keys(
     removed: dict[str, int] = {}
     for commit in commits:
         for file in commit.quarantine:
-            table = rows_of(repo, file)
+            table = _rows_of(repo, file)
             left = table
             if file.name not in to.clean:
-                left = table.filter(pa.array([not holds(row, keys) for row in table.to_pylist()], pa.bool_()))
+                left = table.filter(pa.array([not _holds(row, keys) for row in table.to_pylist()], pa.bool_()))
             if left.num_rows < table.num_rows:
                 removed[file.name] = table.num_rows - left.num_rows
             else:
@@ -46,13 +46,13 @@ def without_keys(
     return stored, removed
 
 
-def rows_of(repo: Opened, file: QuarantineFile) -> pa.Table:
+def _rows_of(repo: Opened, file: QuarantineFile) -> pa.Table:
     """Return the rows of a quarantine file with all its columns."""
     data = fetch(repo.store, file.name, file.checksum)
     return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
-def holds(row: dict[str, Any], keys: Keys) -> bool:
+def _holds(row: dict[str, Any], keys: Keys) -> bool:
     """Whether a row of quarantine may hold one of the keys."""
     return any(keys.is_in_row(text, is_unreadable) for text, is_unreadable in texts_of(row))
 
@@ -68,10 +68,10 @@ def texts_of(row: dict[str, Any]) -> Iterator[tuple[str | None, bool]]:
             yield json.dumps(content, default=str, ensure_ascii=False), False
 
 
-def _store(repo: Opened, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
+def _store(repo: Opened, rows: pa.Table, to: ForgetTarget, index: int) -> QuarantineFile:
     sink = pa.BufferOutputStream()
     pq.write_table(rows.combine_chunks(), sink, compression="zstd")
     data = sink.getvalue().to_pybytes()
-    name = to.name(names.quarantine(repo.branch, to.stem(index)))
+    name = to.name(names.quarantine_file(repo.branch, to.stem(index)))
     repo.store.put(name, data)
     return QuarantineFile(name, digest(data), len(data), rows.num_rows)

@@ -25,11 +25,11 @@ from ..store import Store
 from ..values import dataclass
 from .keys import Keys
 
-Maps = Mapping[str, list[Segment]]
+SegmentsByMap = Mapping[str, list[Segment]]
 
 
 @dataclass(frozen=True)
-class Writing:
+class ForgetTarget:
     """Where objects are written again: version, attempt, and whether they are written at all.
 
     `stored` gets the name of each object before it is stored. `clean` gets the objects and published files that have
@@ -65,8 +65,8 @@ class Rewritten:
     objects: dict[str, Segment | None] = field(default_factory=dict)
 
 
-def without_keys(
-    repo: Opened, operator: str, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys, to: Writing
+def state_without_keys(
+    repo: Opened, operator: str, columns: Mapping[str, MapColumns], maps: SegmentsByMap, keys: Keys, to: ForgetTarget
 ) -> Rewritten:
     """Write the segments of all maps of an operator again that hold one of the keys. A dry run only looks."""
     made = Rewritten()
@@ -88,7 +88,9 @@ def without_keys(
     return made
 
 
-def missing(repo: Opened, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys) -> list[dict[str, Any]]:
+def keys_without_rows(
+    repo: Opened, columns: Mapping[str, MapColumns], maps: SegmentsByMap, keys: Keys
+) -> list[dict[str, Any]]:
     """Return the keys that have no live row in any map of an operator."""
     left = dict(enumerate(keys.columns.to_pylist()))
     for name, segments in maps.items():

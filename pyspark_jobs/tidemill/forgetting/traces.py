@@ -16,7 +16,7 @@ from .key_text import mentions, names_key
 from .keys import Keys
 
 Columns = Mapping[str, Sequence[str]]
-SHOWN = 3
+_SHOWN = 3
 
 
 @dataclass
@@ -66,5 +66,5 @@ def _has_key(suffix: str, columns: set[str], parts: Sequence[Sequence[object]]) 
 
 def _shown(records: Sequence[str]) -> str:
     """Return the first records by name, and how many there are."""
-    rest = len(records) - SHOWN
-    return ", ".join(records[:SHOWN]) + (f" and {count_of(rest, 'record')} more" if rest > 0 else "")
+    rest = len(records) - _SHOWN
+    return ", ".join(records[:_SHOWN]) + (f" and {count_of(rest, 'record')} more" if rest > 0 else "")

@@ -1,6 +1,6 @@
 """The schema that fits some files: a start for the schema that you declare, with what the files do not decide.
 
-Only local files are read, CSV and JSON up to `SAMPLE_ROWS` records each, by the readers that batches use. What the
+Only local files are read, CSV and JSON up to `_SAMPLE_ROWS` records each, by the readers that batches use. What the
 values of one column are is in `types.py`. INVARIANT: every value that was looked at fits its column; what is not
 certain has a note.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..names import ADDED
-from ..schema import listed, to_arrow, type_ddl
+from ..schema import in_backticks, to_arrow, type_ddl
 from ..sources.contract import BLOCK_BYTES, HIDDEN
 from ..sources.files import Files
 from ..sources.text_format import CsvFormat, JsonFormat, TextLimits
@@ -26,7 +26,7 @@ from ..visible import visible
 from .doubts import CSV_TYPES, FirstLine, other_separator
 from .types import MOST_DIGITS, Texts, Values, declarable, text_type, type_of, why_not
 
-SAMPLE_ROWS = 100_000
+_SAMPLE_ROWS = 100_000
 """How many records of a text file are looked at."""
 _BLOCK_ROWS = 8_192
 _ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
@@ -76,7 +76,7 @@ def infer(files: Sequence[str], format: str | None, options: dict[str, Any]) -> 
     kinds = list(dict.fromkeys(format or _format_of(file) for file in files))
     if len(kinds) > 1:
         raise InvalidInput(
-            f"schema_of: found files of the formats {listed(kinds)}, expected one format",
+            f"schema_of: found files of the formats {in_backticks(kinds)}, expected one format",
             hint='one source reads files of one format; format="csv" reads all of them as CSV',
         )
     if kinds[0] not in _LOOKS:
@@ -138,7 +138,8 @@ class _Look:
         missing = [visible(file) for file in self._files if file not in self._seen_in[key]]
         if missing:
             self._notes.append(
-                f'column `{visible(name)}` is not in {listed(missing)}: declare missingColumns="null" if it is right'
+                f"column `{visible(name)}` is not in {in_backticks(missing)}: "
+                'declare missingColumns="null" if it is right'
             )
 
 
@@ -170,7 +171,7 @@ class _Parquet(_Look):
             fit = _widest(kinds)
             if fit is None:
                 self._notes.append(
-                    f"column `{visible(name)}` is left out: no type reads {listed(map(visible, kinds))}; "
+                    f"column `{visible(name)}` is left out: no type reads {in_backticks(map(visible, kinds))}; "
                     "declare a source for each kind of file"
                 )
                 continue
@@ -314,7 +315,7 @@ def _limits(source: Files) -> TextLimits:
 def _look(file: str, next_block: Callable[[], tuple[int, list[Any]] | None], what: str, notes: list[str]) -> None:
     """Look at the records of a file, block by block, and note those that are rejects."""
     count, bad, first = 0, 0, ""
-    while count + bad < SAMPLE_ROWS and (found := next_block()) is not None:
+    while count + bad < _SAMPLE_ROWS and (found := next_block()) is not None:
         rows, rejects = found
         if rejects and not bad:
             line, _, reason, _ = rejects[0]

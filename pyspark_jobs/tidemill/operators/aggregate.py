@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import check_names, to_ddl
+from ..schema import check_column_names, to_ddl
 from ..state.columns import MapColumns
 from ..values import dataclass
 from .aggregate_initial import AggregateInitial
@@ -72,7 +72,7 @@ class AggregateOperator(Declared):
         else:
             over = _end_column(given)
             bound = BoundAggregate(self.name, given, self.functions, over, self._ends(given, over))
-        check_names(bound.output_schema.names, f"the output of operator `{self.name}`")
+        check_column_names(bound.output_schema.names, f"the output of operator `{self.name}`")
         return bound
 
     def _ends(self, given: Input, over: str | None) -> Ends:

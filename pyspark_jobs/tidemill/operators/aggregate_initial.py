@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import listed
+from ..schema import in_backticks
 from ..schema.kernels import pc
 from ..values import dataclass
 from .functions import Aggregate
@@ -50,7 +50,7 @@ class AggregateInitial(Initial):
         if missing:
             raise InvalidInput(
                 f"the initial state of operator `{operator}` has finished values, which do not say enough: it lacks "
-                f"{listed(missing)}",
+                f"{in_backticks(missing)}",
                 hint=f"give the partial values, as r.state({operator!r}, partial=True) shows them",
             )
         assert self.output is not None

@@ -15,15 +15,15 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput, summary
-from ..schema import checked, is_unnamed, matching, one_batch, to_arrow
+from ..schema import checked_buffers, is_unnamed, matching, one_batch, to_arrow
 from ..schema.kernels import pc
 from ..state.columns import MapColumns
 from ..values import dataclass
 from .contract import LONGEST_FAILURE, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial
-from .keys import KeySet, KeyValues, cells_of, in_hash_order, repeated, shown
+from .keys import KeySet, KeyValues, cells_of, format_key, in_hash_order, repeated
 
-STATE_MAP = "state"
+_STATE_MAP = "state"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class BoundApplyBatch(Defaults):
     @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state."""
-        return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=self.state),)
+        return (MapColumns.apart(_STATE_MAP, key_schema(self.input), value=self.state),)
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -104,7 +104,7 @@ class BoundApplyBatch(Defaults):
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """Return the rows unchanged."""
-        return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
+        return {_STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
     def open(self) -> ApplyBatch:
         """Open the operator."""
@@ -176,7 +176,7 @@ class ApplyBatch(Handle):
             if self.operator.on_error == "fail":
                 raise
             if keys.keys.num_rows == 1:
-                key = shown(cells_of(keys.keys, 0))
+                key = format_key(cells_of(keys.keys, 0))
                 self._failed.append((keys.keys, f"{error.first_line} for key `{key}`"))
                 return [self.operator.output_schema.empty_table()]
         else:
@@ -242,8 +242,8 @@ class ApplyBatch(Handle):
         if isinstance(made, tuple) and len(made) == 2:
             after, output = made
             if isinstance(after, pa.Table) and (output is None or isinstance(output, pa.Table)):
-                checked_output = None if output is None else checked(output, self._returned("output"))
-                return checked(after, self._returned("state")), checked_output
+                checked_output = None if output is None else checked_buffers(output, self._returned("output"))
+                return checked_buffers(after, self._returned("state")), checked_output
             made_of = f"({type(after).__name__}, {type(output).__name__})"
         else:
             made_of = type(made).__name__
@@ -261,7 +261,7 @@ class ApplyBatch(Handle):
         table = pa.Table.from_batches([own])
         kept = KeySet(table)
         for key, count in repeated(table) if kept.keys.num_rows < own.num_rows else ():
-            raise InvalidInput(f"{what} has the key {shown(key)} in {count} rows, expected each key once")
+            raise InvalidInput(f"{what} has the key {format_key(key)} in {count} rows, expected each key once")
         for name in self.operator.state.names if self.operator.state_unnamed else ():
             if made.column(name).null_count:
                 raise InvalidInput(f"{what} is null for a key", hint="omit a key to remove its state")
@@ -272,7 +272,8 @@ class ApplyBatch(Handle):
         foreign = own.filter(pc.invert(keys.holds(own)))
         if foreign.num_rows:
             raise InvalidInput(
-                f"{self._returned(part)} has the key {shown(cells_of(foreign, 0))}, which is not a key of its rows",
+                f"{self._returned(part)} has the key {format_key(cells_of(foreign, 0))}, which is not a key of its "
+                "rows",
                 hint="return only keys of the given rows: a call is given all rows of some keys",
             )
 

@@ -21,17 +21,21 @@ from ..values import dataclass
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial, check_kind
 
-STATE_MAP = "state"
-EXISTS = pa.field("_exists", pa.bool_())
+_STATE_MAP = "state"
+_EXISTS = pa.field("_exists", pa.bool_())
 """Whether the row has a state. A map has this column only if keys may time out, because a timeout needs no state."""
 
 Timeout = Literal["NoTimeout", "ProcessingTimeTimeout", "EventTimeTimeout"]
-CLOCKS: dict[str, Clock | None] = {"NoTimeout": None, "ProcessingTimeTimeout": "batch", "EventTimeTimeout": "event"}
+TIMEOUT_CLOCKS: dict[str, Clock | None] = {
+    "NoTimeout": None,
+    "ProcessingTimeTimeout": "batch",
+    "EventTimeTimeout": "event",
+}
 MODES = ("append", "update")
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupStateOperator:
     """The declaration that all operators with a `GroupState` share."""
 
     name: str
@@ -49,8 +53,8 @@ class Group:
             raise InvalidInput(
                 f"operator `{self.name}`: {self.method} has outputMode={self.mode!r}, expected 'append' or 'update'"
             )
-        if self.timeout not in CLOCKS:
-            close = nearest(str(self.timeout), CLOCKS)
+        if self.timeout not in TIMEOUT_CLOCKS:
+            close = nearest(str(self.timeout), TIMEOUT_CLOCKS)
             raise InvalidInput(
                 f"operator `{self.name}`: {self.method} has timeoutConf={self.timeout!r}, expected 'NoTimeout', "
                 "'ProcessingTimeTimeout' or 'EventTimeTimeout'",
@@ -68,7 +72,7 @@ class Group:
 class GroupsWithStateOperator(Declared):
     """`.mapGroupsWithState(…)` or `.flatMapGroupsWithState(…)` as declared."""
 
-    group: Group
+    group: GroupStateOperator
     emits: Literal["one", "many"]
     output_schema: Any
     state_schema: Any
@@ -110,7 +114,7 @@ class GroupMaps(Defaults):
     @property
     def clock(self) -> Clock | None:
         """The clock of the timeout; None without a timeout."""
-        return CLOCKS[self.timeout]
+        return TIMEOUT_CLOCKS[self.timeout]
 
     @property
     def rules(self) -> dict[str, str]:
@@ -120,8 +124,8 @@ class GroupMaps(Defaults):
     @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state. The timeout is its deadline; a row may have a deadline and no state."""
-        value = self.state if self.timeout == "NoTimeout" else self.state.append(EXISTS)
-        return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=value),)
+        value = self.state if self.timeout == "NoTimeout" else self.state.append(_EXISTS)
+        return (MapColumns.apart(_STATE_MAP, key_schema(self.input), value=value),)
 
     @property
     def marker(self) -> str | None:
@@ -131,8 +135,8 @@ class GroupMaps(Defaults):
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """Return the states without timeouts, as in Spark."""
         if self.timeout != "NoTimeout":
-            rows = rows.append_column(EXISTS, pa.array([True] * rows.num_rows, EXISTS.type))
-        return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
+            rows = rows.append_column(_EXISTS, pa.array([True] * rows.num_rows, _EXISTS.type))
+        return {_STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
 
 @dataclass(frozen=True)

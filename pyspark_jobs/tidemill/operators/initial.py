@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import array_of, checked, matching
+from ..schema import array_of, checked_buffers, matching
 from ..state.columns import MapColumns
 from ..values import dataclass
-from .keys import cells, repeated, shown
+from .keys import cells, format_key, repeated
 
 
 def check_kind(data: Any, what: str) -> None:
@@ -70,7 +70,7 @@ class Initial:
         return rows if self.repeats else self._once(rows, what)
 
     def _of_table(self, table: pa.Table, what: str) -> pa.Table:
-        return matching(checked(self._as_declared(table), what), self.columns, what).combine_chunks()
+        return matching(checked_buffers(self._as_declared(table), what), self.columns, what).combine_chunks()
 
     def _as_declared(self, table: pa.Table) -> pa.Table:
         """Rename columns that have their names in the state map to the declared names."""
@@ -108,7 +108,7 @@ class Initial:
 
     def _once(self, rows: pa.Table, what: str) -> pa.Table:
         for key, count in repeated(rows.select(self.key.names)):
-            raise InvalidInput(f"{what} has the key {shown(key)} in {count} rows, expected each key once")
+            raise InvalidInput(f"{what} has the key {format_key(key)} in {count} rows, expected each key once")
         return rows
 
 

@@ -16,7 +16,7 @@ from ..protocol.records import HASH_END
 from ..schema import one_batch, shown_cells
 from ..schema.kernels import pc
 
-Keys = TypeVar("Keys", pa.Table, pa.RecordBatch)
+_Keys = TypeVar("_Keys", pa.Table, pa.RecordBatch)
 
 
 class KeySet:
@@ -53,7 +53,7 @@ class KeyValues:
         return pc.if_else(found, values.column(0), None)
 
 
-def _numbered(keys: Keys) -> Keys:
+def _numbered(keys: _Keys) -> _Keys:
     """Rename the columns to numbers, which cannot clash with the columns of a map."""
     return keys.rename_columns([str(place) for place in range(keys.num_columns)])
 
@@ -89,6 +89,6 @@ def cells_of(keys: pa.RecordBatch, row: int) -> tuple[Any, ...]:
     return tuple(shown_cells(column.slice(row, 1))[0] for column in keys.columns)
 
 
-def shown(key: tuple[Any, ...]) -> str:
+def format_key(key: tuple[Any, ...]) -> str:
     """Format a key for a message."""
     return repr(key[0] if len(key) == 1 else key)

@@ -23,7 +23,7 @@ from ..values import dataclass
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial, check_kind
 
-STATE_MAP = "state"
+_STATE_MAP = "state"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class BoundMapWithState(Defaults):
     @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state; the timeout is its deadline."""
-        return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=self.state),)
+        return (MapColumns.apart(_STATE_MAP, key_schema(self.input), value=self.state),)
 
     @property
     def initial(self) -> Initial:
@@ -205,7 +205,7 @@ class BoundMapWithState(Defaults):
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """Return the rows unchanged. The engine sets their timeouts in the first batch."""
-        return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
+        return {_STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
     @property
     def ranges(self) -> int | None:

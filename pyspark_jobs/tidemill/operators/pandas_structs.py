@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-Rewrite = Callable[[Any], Any]
+_Rewrite = Callable[[Any], Any]
 
 
-def structs_by_position(kind: pa.DataType) -> Rewrite | None:
+def structs_by_position(kind: pa.DataType) -> _Rewrite | None:
     """Return a function that rewrites values of the type, or None if the type has no struct and no map.
 
     The function returns values of other types unchanged.
@@ -28,7 +28,7 @@ def structs_by_position(kind: pa.DataType) -> Rewrite | None:
     return None
 
 
-def _of_struct(fields: dict[str, Rewrite | None]) -> Rewrite:
+def _of_struct(fields: dict[str, _Rewrite | None]) -> _Rewrite:
     inner = {name: rewrite for name, rewrite in fields.items() if rewrite is not None}
     places = [fields[name] for name in fields]
 
@@ -48,7 +48,7 @@ def _of_struct(fields: dict[str, Rewrite | None]) -> Rewrite:
     return rewritten
 
 
-def _of_map(key: Rewrite | None, item: Rewrite | None) -> Rewrite:
+def _of_map(key: _Rewrite | None, item: _Rewrite | None) -> _Rewrite:
     """Rewrite a dict, or a list of pairs that stands for one."""
 
     def pair(found: Any) -> Any:
@@ -66,7 +66,7 @@ def _of_map(key: Rewrite | None, item: Rewrite | None) -> Rewrite:
     return rewritten
 
 
-def _of_list(item: Rewrite | None) -> Rewrite | None:
+def _of_list(item: _Rewrite | None) -> _Rewrite | None:
     if item is None:
         return None
 

@@ -16,7 +16,7 @@ from .. import _native
 from ..schema import to_arrow
 from ..values import dataclass
 from .contract import Declared, Handle, Input, OnError, key_schema
-from .groups_with_state import Group, GroupMaps, Timeout
+from .groups_with_state import GroupMaps, GroupStateOperator, Timeout
 from .initial import Initial
 from .pandas_here import check_pandas
 
@@ -25,7 +25,7 @@ from .pandas_here import check_pandas
 class PandasWithStateOperator(Declared):
     """`.applyInPandasWithState(…)` as declared."""
 
-    group: Group
+    group: GroupStateOperator
     output_schema: Any
     state_schema: Any
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .pandas_frames import FrameFunction, Frames
 
-MOST_ROWS = 10_000
+_MOST_ROWS = 10_000
 """The most rows of a frame: the default of PySpark's `spark.sql.execution.arrow.maxRecordsPerBatch`."""
 
 
@@ -31,8 +31,8 @@ class ProcessorFrames(Frames):
         return tuple(cell.item() if isinstance(cell, np.generic) else cell for cell in super().key(number))
 
     def rows(self, start: int, end: int) -> Iterator[Any]:
-        """Return the rows of a key in frames of at most `MOST_ROWS` rows."""
-        return (self._frame(first, min(first + MOST_ROWS, end)) for first in range(start, end, MOST_ROWS))
+        """Return the rows of a key in frames of at most `_MOST_ROWS` rows."""
+        return (self._frame(first, min(first + _MOST_ROWS, end)) for first in range(start, end, _MOST_ROWS))
 
     def whole(self, start: int, end: int) -> Any:
         """Return the rows of a key in one frame."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import checked, normalise
+from ..schema import checked_buffers, normalise
 from ..values import dataclass
 
 
@@ -46,7 +46,7 @@ class InitialRows:
                 f"{what}: initialState is a {type(data).__name__}, expected an Arrow table with the key columns, or "
                 "Spark's grouped data"
             )
-        table = checked(table, f"{what}: initialState")
+        table = checked_buffers(table, f"{what}: initialState")
         for name in key.names:
             if name not in table.column_names:
                 found = ", ".join(f"`{one}`" for one in table.column_names)

@@ -23,10 +23,10 @@ from .aggregate import BoundAggregate
 from .aggregate_initial import PARTIALS
 from .contract import BoundOperator, Clock, Input, describe
 from .functions import Aggregate
-from .groups_with_state import CLOCKS
+from .groups_with_state import TIMEOUT_CLOCKS
 from .session_window import SESSION, SessionWindow
 from .sessions import BoundSessions
-from .transform_with_state import CLOCKS as TIMER_CLOCKS
+from .transform_with_state import TIME_MODE_CLOCKS as TIMER_CLOCKS
 from .window import WINDOW, GivenWindow, Window
 
 _CUT = re.compile(r"(\d+) ms by (\d+) ms from (-?\d+) ms over (.*)", re.DOTALL)
@@ -54,7 +54,7 @@ def clock_of(recorded: Mapping[str, Any]) -> Clock | None:
     if "timeMode" in rules:
         return TIMER_CLOCKS.get(rules["timeMode"])  # type: ignore[call-overload, no-any-return]
     if "timeout" in rules:
-        return CLOCKS.get(rules["timeout"])
+        return TIMEOUT_CLOCKS.get(rules["timeout"])
     return {"batch": "batch", "event": "event"}.get(rules.get("timeout clock", ""))  # type: ignore[return-value]
 
 

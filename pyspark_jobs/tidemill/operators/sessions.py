@@ -21,7 +21,7 @@ from .finishing import ALWAYS_MS, NEVER_MS, folded
 from .functions import Aggregate, engine_arguments, output_and_map, tied_inputs
 from .session_window import SESSION, SessionWindow
 
-START = "session_start"
+SESSION_START = "session_start"
 """The column of the state that holds the start of a session."""
 _IN_TIME = {"first": "earliest", "last": "max_by"}
 """`first` and `last` go by event time in a session, because late rows and merged sessions leave no other order."""
@@ -122,7 +122,7 @@ class BoundSessions(Defaults):
         """
         passes = [_native.Pass("data", 0, NEVER_MS, NEVER_MS), _native.Pass("due", 0, NEVER_MS, ALWAYS_MS)]
         hashes = _native.key_hashes(one_batch(rows.select(self.maps[0].key.names), "keys"))
-        places = pa.table([hashes, rows.column(START)], ["hash", "start"])
+        places = pa.table([hashes, rows.column(SESSION_START)], ["hash", "start"])
         order = pc.sort_indices(places, sort_keys=[("hash", "ascending"), ("start", "ascending")])
         return folded(self.open(), rows, passes).take(pc.sort_indices(order))
 

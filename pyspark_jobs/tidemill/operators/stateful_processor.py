@@ -19,7 +19,7 @@ from ..schema import to_arrow, to_ddl, type_ddl
 from ..units import MOST_DURATION_MS
 from ..values import dataclass
 
-Kind = Literal["value", "list", "map"]
+_Kind = Literal["value", "list", "map"]
 TimeMode = Literal["None", "ProcessingTime", "EventTime"]
 
 
@@ -75,7 +75,7 @@ class Declaration:
     """A variable as declared in `init`."""
 
     name: str
-    kind: Kind
+    kind: _Kind
     key: pa.Schema
     value: pa.Schema
     ttl_ms: int | None
@@ -190,7 +190,7 @@ class StatefulProcessorHandle:
                 hint="init must declare the same variables every time that it is called",
             )
 
-    def _declare(self, name: str, kind: Kind, key: Any, value: Any, ttl_ms: int | None) -> Any:
+    def _declare(self, name: str, kind: _Kind, key: Any, value: Any, ttl_ms: int | None) -> Any:
         self._check_in_init(f"get{kind.capitalize()}State")
         what = f"operator `{self._operator}`: {kind} state {name!r}"
         if not isinstance(name, str) or not name:

@@ -31,12 +31,12 @@ TIMERS = "timers"
 """The map of timers, after the maps of the variables."""
 _EXPIRY = pa.schema([("expiry_ms", pa.int64())])
 
-INITIAL = "initial"
+_INITIAL = "initial"
 """The map of the initial state. The first batch empties it."""
 _ROW = pa.schema([("row", pa.int64())])
 
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
-CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
+TIME_MODE_CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
 _OUTPUT_MODES = ("append", "update")
 RowsAs = Literal["rows", "frames"]
 """The form of a processor's input and output: rows, or pandas frames."""
@@ -163,7 +163,7 @@ class BoundTransformWithState(Defaults):
     @property
     def clock(self) -> Clock | None:
         """Batch time or event time; None without timers."""
-        return CLOCKS[self.time_mode]
+        return TIME_MODE_CLOCKS[self.time_mode]
 
     @property
     def rules(self) -> dict[str, str]:
@@ -184,7 +184,7 @@ class BoundTransformWithState(Defaults):
         key = key_schema(self.input)
         kept = MapColumns.apart(TIMERS, key, _EXPIRY)
         variables = (self._map(one, kept.key) for one in self.variables)
-        initial = [] if self.initial_rows is None else [MapColumns.apart(INITIAL, key, _ROW, self.stored_initial)]
+        initial = [] if self.initial_rows is None else [MapColumns.apart(_INITIAL, key, _ROW, self.stored_initial)]
         return (*variables, kept, *initial)
 
     @property
@@ -193,7 +193,7 @@ class BoundTransformWithState(Defaults):
         given = self.initial_rows
         if given is None:
             return pa.schema([])
-        return _renamed(given.state, "value", MapColumns.apart(INITIAL, key_schema(self.input), _ROW).names)
+        return _renamed(given.state, "value", MapColumns.apart(_INITIAL, key_schema(self.input), _ROW).names)
 
     @property
     def initial(self) -> Initial | None:
@@ -207,7 +207,7 @@ class BoundTransformWithState(Defaults):
         """Return the rows with a number for each."""
         numbers = pa.array(range(rows.num_rows), pa.int64())
         keys, columns = rows.columns[: len(self.input.key)], rows.columns[len(self.input.key) :]
-        return {INITIAL: pa.table([*keys, numbers, *columns], names=self.maps[-1].names)}
+        return {_INITIAL: pa.table([*keys, numbers, *columns], names=self.maps[-1].names)}
 
     def _map(self, one: Declaration, key: pa.Schema) -> MapColumns:
         position = pa.schema([("position", pa.int64())])

@@ -29,7 +29,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from ..sources.asked import parsing_of
-from .job import Action, Job
+from .job import Job, JobNode
 
 _DEPTH = 8
 """How deep the options of a function or an object are followed."""
@@ -56,14 +56,14 @@ def definitions(job: Job) -> dict[str, dict[str, str]]:
     """
     found: dict[int, str] = {}
     for action in job.actions:  # parents come first
-        found[action.number] = digest([_said_of(job, action), [found[parent] for parent in action.parents]])
+        found[action.number] = _digest([_said_of(job, action), [found[parent] for parent in action.parents]])
     return {
         "operators": {name: found[placed.node] for name, placed in job.operators.items()},
         "sinks": {name: found[output.node] for name, output in job.outputs.items()},
     }
 
 
-def digest(said: Any) -> str:
+def _digest(said: Any) -> str:
     """Return a digest of a plain value."""
     text = json.dumps(said, sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -97,7 +97,7 @@ def _byte_code(code: CodeType) -> tuple[Any, ...]:
     return code.co_code.hex(), code.co_names, code.co_varnames, constants
 
 
-def _said_of(job: Job, action: Action) -> Any:
+def _said_of(job: Job, action: JobNode) -> Any:
     """Return what an action does, as a plain value. Numbers are left out, because they depend on other actions."""
     if action.source is not None:
         source = job.sources[action.source]

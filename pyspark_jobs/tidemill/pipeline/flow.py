@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import BoundOperator
-from ..sources.contract import HIDDEN, Step
-from .job import Job, Output, Port
+from ..sources.contract import HIDDEN, StatelessStep
+from .job import Job, JobSink, Port
 
 
 class Receiver(Protocol):
@@ -23,14 +23,14 @@ class Receiver(Protocol):
     def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Receive rows for an input of a keyed operator."""
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Receive rows for a sink."""
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Receive rows that reach a watermark, and return those that go on to the next step."""
 
 
-def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: str) -> None:
+def run_steps(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: str) -> None:
     """Run everything below `node` on its rows. Errors name `origin` as the place that the rows come from."""
     for output in job.outputs_of(node):
         receiver.to_output(output, rows)
@@ -42,11 +42,11 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
             passed = rows
             if action.watermark in job.watermarks:
                 passed = receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
-            run(job, action.number, passed, receiver, origin)
+            run_steps(job, action.number, passed, receiver, origin)
         elif action.step is not None:
-            run(job, action.number, _apply_step(action.step, rows, job.time_zone, origin), receiver, origin)
+            run_steps(job, action.number, _apply_step(action.step, rows, job.time_zone, origin), receiver, origin)
         else:
-            run(job, action.number, _united(rows, action.schema), receiver, origin)
+            run_steps(job, action.number, _united(rows, action.schema), receiver, origin)
 
 
 def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -79,7 +79,7 @@ def _united(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _apply_step(step: Step, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
+def _apply_step(step: StatelessStep, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
     try:
         return step.apply(rows, time_zone)
     except TidemillError as error:

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import InvalidInput, repr_of
 from ..operators.functions import Aggregate
+from ..operators.groups_with_state import GroupStateOperator, GroupsWithStateOperator
+from ..operators.map_with_state import MapWithStateOperator, StateSpec
+from ..operators.pandas_with_state import PandasWithStateOperator
+from ..operators.transform_with_state import TransformWithStateOperator
 from .graph import Grouped
-from .pyspark_names import OF_GROUPS, missing
+from .pyspark_names import OF_GROUPS, missing_name
 
 if TYPE_CHECKING:
     from ..operators.apply_batch import Step
@@ -61,7 +65,6 @@ class GroupedStream(Generic[S]):
         >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
         [('a', 1), ('a', 3)]
         """
-        from ..operators.map_with_state import MapWithStateOperator
 
         chosen = "map-with-state" if name is None else name
         return self.add(MapWithStateOperator(chosen, spec, stateSchema, outputSchema, value, on_error))
@@ -84,10 +87,9 @@ class GroupedStream(Generic[S]):
         before the first batch, as in `StateSpec.initialState`. In the first batch `func` is called for each of these
         keys, even without rows. Spark: `mapGroupsWithState`.
         """
-        from ..operators.groups_with_state import Group, GroupsWithStateOperator
 
         chosen = "map-groups-with-state" if name is None else name
-        group = Group(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
+        group = GroupStateOperator(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
         return self.add(GroupsWithStateOperator(group, "one", outputSchema, stateSchema, initialState))
 
     def flatMapGroupsWithState(
@@ -106,10 +108,9 @@ class GroupedStream(Generic[S]):
 
         `outputMode` is "append" or "update". Spark: `flatMapGroupsWithState` in Scala.
         """
-        from ..operators.groups_with_state import Group, GroupsWithStateOperator
 
         chosen = "flat-map-groups-with-state" if name is None else name
-        group = Group(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
+        group = GroupStateOperator(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
         return self.add(GroupsWithStateOperator(group, "many", outputSchema, stateSchema, initialState))
 
     def applyInPandasWithState(
@@ -128,11 +129,9 @@ class GroupedStream(Generic[S]):
         The function is `func(key: tuple, pdfs: Iterator[pandas.DataFrame], state) -> Iterator[pandas.DataFrame]`. It is
         called once per batch for each key that has rows or has timed out. Spark: `applyInPandasWithState`.
         """
-        from ..operators.groups_with_state import Group
-        from ..operators.pandas_with_state import PandasWithStateOperator
 
         chosen = "apply-in-pandas-with-state" if name is None else name
-        group = Group(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
+        group = GroupStateOperator(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
         return self.add(PandasWithStateOperator(group, outputStructType, stateStructType))
 
     def transformWithState(
@@ -155,7 +154,6 @@ class GroupedStream(Generic[S]):
         event time. With `on_error="quarantine"`, a failing call for a key's rows or timers leaves all variables and
         timers of the key as they were. Spark: `transformWithState`, PySpark's form with `Row`s.
         """
-        from ..operators.transform_with_state import TransformWithStateOperator
 
         chosen = "transform-with-state" if name is None else name
         return self.add(
@@ -187,7 +185,6 @@ class GroupedStream(Generic[S]):
 
         Spark: `transformWithStateInPandas`.
         """
-        from ..operators.transform_with_state import TransformWithStateOperator
 
         chosen = "transform-with-state-in-pandas" if name is None else name
         return self.add(
@@ -291,7 +288,7 @@ class GroupedStream(Generic[S]):
     if not TYPE_CHECKING:  # otherwise mypy would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("a grouped stream", name, OF_GROUPS)
+            raise missing_name("a grouped stream", name, OF_GROUPS)
 
     def add(self, operator: Operator, *others: GroupedStream[S]) -> S:
         """Add an operator that implements `tidemill.operators.contract`. A name in use is `InvalidInput`.

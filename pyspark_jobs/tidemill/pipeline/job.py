@@ -15,7 +15,7 @@ from .. import names
 from ..errors import InvalidInput
 from ..operators.contract import BoundOperator, Input
 from ..sinks.contract import Sink
-from ..sources.contract import Source, Step
+from ..sources.contract import Source, StatelessStep
 from ..values import dataclass
 from .graph import Graph
 from .nodes import (
@@ -32,21 +32,21 @@ from .nodes import (
 
 
 @dataclass(frozen=True)
-class Action:
+class JobNode:
     """One node. At most one of source, step, watermark and operator is set; a union has none. `parents` are numbers."""
 
     number: int
     parents: tuple[int, ...]
     schema: pa.Schema
     source: str | None = None
-    step: Step | None = None
+    step: StatelessStep | None = None
     watermark: str | None = None
     operator: str | None = None
 
 
 @dataclass(frozen=True)
 class WatermarkRule:
-    """A watermark: its column, and how it moves. See `protocol.time.Rule`."""
+    """A watermark: its column, and how it moves. See `protocol.time.after_batch`."""
 
     name: str
     column: str
@@ -105,15 +105,15 @@ def _least(watermarks: Mapping[str, int], of: Iterable[str]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Child:
+class _Child:
     """A node that another one feeds, as the parent with the number `place`."""
 
-    action: Action
+    action: JobNode
     place: int
 
 
 @dataclass(frozen=True)
-class Output:
+class JobSink:
     """A sink in the job. If `sink` is None, the rows stay in the repository as Parquet."""
 
     name: str
@@ -129,10 +129,10 @@ class Job:
     pipeline: str
     time_zone: str
     sources: Mapping[str, Source]
-    actions: tuple[Action, ...]
+    actions: tuple[JobNode, ...]
     watermarks: dict[str, WatermarkRule]
     operators: dict[str, Placed]
-    outputs: dict[str, Output]
+    outputs: dict[str, JobSink]
     metadata: bool = False
 
     @property
@@ -140,12 +140,12 @@ class Job:
         """How many exchanges deep the job is; at least 1, because apply tasks write sinks and quarantine."""
         return max((placed.level + 1 for placed in self.operators.values()), default=1)
 
-    def children(self, node: int) -> list[Child]:
+    def children(self, node: int) -> list[_Child]:
         """Return what a node feeds, by number. The union of a stream with itself appears twice."""
         found = ((action, place, parent) for action in self.actions for place, parent in enumerate(action.parents))
-        return [Child(action, place) for action, place, parent in found if parent == node]
+        return [_Child(action, place) for action, place, parent in found if parent == node]
 
-    def outputs_of(self, node: int) -> list[Output]:
+    def outputs_of(self, node: int) -> list[JobSink]:
         """Return the sinks at a node."""
         return [output for output in self.outputs.values() if output.node == node]
 
@@ -161,7 +161,7 @@ class Job:
             found |= below
         return found
 
-    def _reads_of(self, child: Child) -> frozenset[str] | None:
+    def _reads_of(self, child: _Child) -> frozenset[str] | None:
         action = child.action
         if action.operator is not None:
             port = self.operators[action.operator].ports[child.place]
@@ -213,7 +213,7 @@ class Job:
         node = self.operators[operator].node
         return next(action.parents for action in self.actions if action.number == node)
 
-    def _ends_above(self, nodes: Iterable[int]) -> Iterator[Action]:
+    def _ends_above(self, nodes: Iterable[int]) -> Iterator[JobNode]:
         """Yield the sources and the operators whose rows reach some nodes through stateless steps."""
         actions, waiting = {action.number: action for action in self.actions}, list(nodes)
         while waiting:
@@ -222,7 +222,7 @@ class Job:
                 yield action
             waiting.extend(action.parents if action.operator is None else ())
 
-    def roots(self, source: str) -> list[Action]:
+    def roots(self, source: str) -> list[JobNode]:
         """Return the nodes that read a source."""
         return [action for action in self.actions if action.source == source]
 
@@ -292,8 +292,8 @@ def _numbered(pipeline: Graph) -> dict[Node, int]:
     return numbers
 
 
-def _action(node: Node, number: int, numbers: dict[Node, int]) -> Action:
-    action = Action(number, tuple(numbers[parent] for parent in parents_of(node)), node.schema)
+def _action(node: Node, number: int, numbers: dict[Node, int]) -> JobNode:
+    action = JobNode(number, tuple(numbers[parent] for parent in parents_of(node)), node.schema)
     match node:
         case Read():
             return dataclasses.replace(action, source=node.source)
@@ -338,9 +338,9 @@ def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, 
     }
 
 
-def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Output]:
+def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, JobSink]:
     outputs = {
-        write.name: Output(write.name, numbers[write.node], write.sink, write.node.schema)
+        write.name: JobSink(write.name, numbers[write.node], write.sink, write.node.schema)
         for write in pipeline.sinks.values()
     }
     fed = {parent for node in numbers for parent in parents_of(node)}
@@ -352,5 +352,5 @@ def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Output]:
                     f"pipeline `{pipeline.name}`: sink `{name}` has the name of an operator without a sink",
                     hint="give the sink another name",
                 )
-            outputs[name] = Output(name, numbers[keyed], None, keyed.schema)
+            outputs[name] = JobSink(name, numbers[keyed], None, keyed.schema)
     return outputs

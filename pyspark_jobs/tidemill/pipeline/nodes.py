@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..operators.contract import BoundOperator, Late
-from ..sources.contract import Step
+from ..sources.contract import StatelessStep
 from ..values import dataclass
 
 
@@ -63,7 +63,7 @@ class Stateless(Node):
     """A stateless step over its parent."""
 
     parent: Node = field(kw_only=True)
-    step: Step = field(kw_only=True)
+    step: StatelessStep = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ class Part:
     job: Job
 
 
-def part_of(job: Job, names: Collection[str], recorded: Collection[str]) -> Part:
+def part_for(job: Job, names: Collection[str], recorded: Collection[str]) -> Part:
     """Return the part of a job for operators. `recorded` are the operators whose state is known without computing it.
 
     An operator that is needed and not recorded is chosen, too. `InvalidInput` for an unknown operator, and for a

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import quoted
 from ..sinks import asked
-from ..sinks.asked import folder_of
+from ..sinks.asked import sink_folder
 from ..sinks.contract import Owner
 from ..sinks.partitions import escaped
 from ..sinks.public import public_name
@@ -50,7 +50,7 @@ def check_branch_place(pipeline: Graph, prefix: str, root: str, storage_options:
     if not prefix.rstrip("/"):
         raise InvalidInput(f"publish_to is {prefix!r}, expected a folder or a URI", hint="give the branch a folder")
     options = storage_options.get("sink")
-    writes = [write for write in pipeline.sinks.values() if folder_of(write.sink) is not None]
+    writes = [write for write in pipeline.sinks.values() if sink_folder(write.sink) is not None]
     for write in writes:
         moved = dataclasses.replace(write, sink=asked.moved(write.sink, f"{prefix.rstrip('/')}/{write.name}"))
         _check_outside(pipeline, moved, root, storage_options)
@@ -74,7 +74,7 @@ def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
     """Raise `InvalidInput` for a source that would read the files of the repository, or that is inside of it."""
     repository = _repository(pipeline, root, storage_options)
     for name, source in pipeline.sources.items():
-        read_from = sources.folder_of(source)
+        read_from = sources.source_folder(source)
         if read_from is None:
             continue
         read = _place(read_from.path, storage_options.get("source"))
@@ -92,7 +92,7 @@ def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
 
 def _check_outside(pipeline: Graph, write: Write, root: str, storage_options: StorageOptions) -> None:
     """Raise `InvalidInput` for a sink inside of the repository, where readers would also find other files."""
-    if folder_of(write.sink) is None:
+    if sink_folder(write.sink) is None:
         return
     repository = _repository(pipeline, root, storage_options)
     if _below(_place(write.sink.path, storage_options.get("sink")), repository) is not None:
@@ -109,12 +109,12 @@ def _repository(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:
     """Raise `InvalidInput` for a sink in a folder that a source reads: the pipeline would read its own output."""
-    folder = folder_of(write.sink)
+    folder = sink_folder(write.sink)
     if folder is None:  # `foreachBatch` keeps its rows in the repository
         return
     written = _place(write.sink.path, storage_options.get("sink"))
     for name, source in pipeline.sources.items():
-        read_from = sources.folder_of(source)
+        read_from = sources.source_folder(source)
         if read_from is None:
             continue
         read = _place(read_from.path, storage_options.get("source"))
@@ -166,7 +166,7 @@ def _check_partitions(pipeline: Graph, write: Write) -> None:
 
     Readers interpret such names in their own time zone, where an hour occurs twice in autumn.
     """
-    folder = folder_of(write.sink)
+    folder = sink_folder(write.sink)
     by = () if folder is None else folder.partition_columns or ()
     instants = [column for column in by if getattr(write.node.schema.field(column).type, "tz", None)]
     if instants and not _is_utc(pipeline.timeZone):

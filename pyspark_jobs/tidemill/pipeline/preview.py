@@ -20,7 +20,7 @@ from ..sources import asked
 from ..sources.contract import ReadContext, SourceFile
 from . import flow
 from .graph import Graph
-from .job import Job, Output, Placed, Port, compile_job
+from .job import Job, JobSink, Placed, Port, compile_job
 from .nodes import Read
 
 
@@ -42,7 +42,7 @@ def _run(job: Job, sources: Mapping[str, _SourceRows], newest_ms: int) -> dict[s
     for name, source in sources.items():
         for action in job.actions:
             if action.source == name and source.rows is not None:
-                flow.run(job, action.number, source.rows, preview, f"source `{name}`")
+                flow.run_steps(job, action.number, source.rows, preview, f"source `{name}`")
     for level in range(job.levels):
         for placed in job.at_level(level):
             preview.apply(placed)
@@ -55,7 +55,7 @@ class _SourceRows:
     def __init__(self, pipeline: Graph, node: Read, count: int, options: Mapping[str, Any]) -> None:
         self.schema, self.newest_ms = node.schema, 0
         source = pipeline.sources[node.source]
-        files = asked.look(source, node.source, None, options)
+        files = asked.look_at_source(source, node.source, None, options)
         if not files:
             raise InvalidInput(f"preview: the source `{node.source}` has no files: {source!r}")
         context = ReadContext(options, pipeline.timeZone, metadata=True)
@@ -98,7 +98,7 @@ class _Preview:
         prepared = self._handles[port.label].prepare(given, self._pass(port.operator), combine=False).rows
         self._chunks[port.label].append(prepared)
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Keep rows for a sink."""
         self._outputs[output.name].append(flow.declared(rows, output.schema))
 
@@ -118,7 +118,7 @@ class _Preview:
             handle.finish()
         self._results[operator.name] = pa.Table.from_batches([made])
         if made.num_rows:
-            flow.run(self.job, placed.node, made, self, f"operator `{operator.name}`")
+            flow.run_steps(self.job, placed.node, made, self, f"operator `{operator.name}`")
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the rows of every operator and sink, by name."""

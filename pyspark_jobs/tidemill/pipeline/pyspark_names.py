@@ -89,7 +89,7 @@ OF_THE_MODULE = {
 """For the module `tm`, where users look for PySpark's functions."""
 
 
-def missing(what: str, name: str, known: dict[str, str]) -> AttributeError:
+def missing_name(what: str, name: str, known: dict[str, str]) -> AttributeError:
     """Return the error for a name that `what` does not have."""
     answer = known.get(name)
     return AttributeError(f"{what} has no `{name}`" + (f": {answer}" if answer else ""))

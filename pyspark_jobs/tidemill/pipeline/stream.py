@@ -18,13 +18,13 @@ from ..operators.session_window import SESSION, SessionWindow
 from ..operators.window import WINDOW, GivenWindow, Window
 from ..schema import type_ddl
 from ..sinks.foreach import ForeachBatch
-from ..sources.contract import Step
+from ..sources.contract import StatelessStep
 from ..sources.steps import Drop, MapBatches, Select, Sql
 from ..units import duration_ms, interval_ms
 from .graph import Graph, Grouped
 from .grouped import GroupedStream
 from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, nearest_operator, parents_of
-from .pyspark_names import OF_STREAMS, missing
+from .pyspark_names import OF_STREAMS, missing_name
 from .union import union
 
 
@@ -317,7 +317,7 @@ class Stream:
         self._pipeline.sinks[name] = Write(name, self._node, sink)
         return self
 
-    def _stateless(self, step: Step) -> Stream:
+    def _stateless(self, step: StatelessStep) -> Stream:
         schema = step.output(self.schema)
         event_time = self._node.event_time
         if event_time is not None:
@@ -329,7 +329,7 @@ class Stream:
     if not TYPE_CHECKING:  # otherwise mypy would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("a stream", name, OF_STREAMS)
+            raise missing_name("a stream", name, OF_STREAMS)
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"

@@ -14,11 +14,11 @@ from .records import Segment
 from .refs import BaseOf
 from .tiling import State
 
-Schemas = Mapping[str, Mapping[str, Any]]
+_Schemas = Mapping[str, Mapping[str, Any]]
 """The descriptions of operators, as a commit records them."""
 
 
-def lay(state: State, bases: Iterable[BaseOf], schemas: Schemas) -> State:
+def lay(state: State, bases: Iterable[BaseOf], schemas: _Schemas) -> State:
     """Return the live segments of all maps, with merged segments in the place of their inputs where that is valid.
 
     `schemas` are those of the version.
@@ -26,14 +26,14 @@ def lay(state: State, bases: Iterable[BaseOf], schemas: Schemas) -> State:
     return _laid(state, bases, schemas)[0]
 
 
-def idle(state: State, bases: Iterable[BaseOf], schemas: Schemas) -> list[BaseOf]:
+def idle(state: State, bases: Iterable[BaseOf], schemas: _Schemas) -> list[BaseOf]:
     """Return the bases that have no place in a version. They are no longer needed if the version is a head."""
     bases = list(bases)
     laid = _laid(state, bases, schemas)[1]
     return [base for base in bases if base.number not in laid]
 
 
-def _laid(state: State, bases: Iterable[BaseOf], schemas: Schemas) -> tuple[State, set[int]]:
+def _laid(state: State, bases: Iterable[BaseOf], schemas: _Schemas) -> tuple[State, set[int]]:
     found, numbers = {operator: dict(maps) for operator, maps in state.items()}, set()
     for base in bases:
         live = found.get(base.operator, {}).get(base.map)
@@ -43,7 +43,7 @@ def _laid(state: State, bases: Iterable[BaseOf], schemas: Schemas) -> tuple[Stat
     return found, numbers
 
 
-def fits(base: BaseOf, schemas: Schemas) -> bool:
+def fits(base: BaseOf, schemas: _Schemas) -> bool:
     """Whether a version with these schemas has the columns that the merged segments have."""
     return not base.columns or schemas.get(base.operator, {}).get("maps", {}).get(base.map) == base.columns
 

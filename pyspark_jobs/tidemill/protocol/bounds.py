@@ -35,7 +35,7 @@ class Hexadecimal:
 
 Count = Annotated[int, Range(0, INT64_MAX)]
 """A number of rows, bytes, files or the like."""
-Change = Annotated[int, Range(-INT64_MAX, INT64_MAX)]
+SignedCount = Annotated[int, Range(-INT64_MAX, INT64_MAX)]
 """By how much a count changed."""
 Positive = Annotated[int, Range(1, 2**31 - 1)]
 """A size that must not be 0, such as rows of a block."""

@@ -14,17 +14,17 @@ import pyarrow as pa
 
 from .. import names
 from ..errors import InvalidInput
-from ..schema import FieldChange, compare, difference, to_arrow
+from ..schema import FieldChange, difference, field_changes, to_arrow
 from ..values import dataclass
 from . import tied
 from .records import Renamed
 
-Schemas = Mapping[str, Mapping[str, Any]]
+_Schemas = Mapping[str, Mapping[str, Any]]
 """Descriptions by operator, as commits record them."""
-Status = Literal["compatible", "needs init", "needs migration", "refused"]
-STATUSES: tuple[Status, ...] = ("compatible", "needs init", "needs migration", "refused")
+Compatibility = Literal["compatible", "needs init", "needs migration", "refused"]
+STATUSES: tuple[Compatibility, ...] = ("compatible", "needs init", "needs migration", "refused")
 """From best to worst."""
-ACCEPTED: Status = "compatible"
+ACCEPTED: Compatibility = "compatible"
 PARTIAL_KINDS = ("aggregate", "sessions")
 """Kinds of operators whose state holds partial values."""
 _NOT_AGGREGATES = frozenset(("window", "window ends", "keys end", "sessions"))
@@ -48,30 +48,30 @@ class Difference:
     field: str
     before: str
     after: str
-    status: Status
+    status: Compatibility
     outcome: str
     message: str = dataclass_field(default="", repr=False)
     hint: str = dataclass_field(default="", repr=False)
 
 
-def worst(differences: Iterable[Difference]) -> Status:
+def worst(differences: Iterable[Difference]) -> Compatibility:
     """Return the status of all differences together."""
     return max((one.status for one in differences), key=STATUSES.index, default="compatible")
 
 
-def refuse(differences: Iterable[Difference]) -> None:
+def refuse_differences(differences: Iterable[Difference]) -> None:
     """Raise `InvalidInput` for the first difference that is not accepted."""
     for one in differences:
         if one.status != ACCEPTED:
             raise InvalidInput(one.message, hint=one.hint)
 
 
-def fits(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _fits(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """Whether code reads an operator's state as it is recorded: every difference is accepted."""
     return recorded == found or worst(compare_operator(name, recorded, found)) == ACCEPTED
 
 
-def renamed_schemas(schemas: Schemas, renamed: Iterable[Renamed]) -> dict[str, dict[str, Any]]:
+def renamed_schemas(schemas: _Schemas, renamed: Iterable[Renamed]) -> dict[str, dict[str, Any]]:
     """Return the operators of `refs/` under the names that they have now."""
     present = {one.old: one.new for one in renamed}
     return {present.get(name, name): dict(schema) for name, schema in schemas.items()}
@@ -89,9 +89,9 @@ def present_name(name: str, then: Iterable[Renamed], now: Iterable[Renamed]) -> 
 
 
 def compare_operators(
-    declared: Schemas,
-    recorded: Schemas,
-    ours: Schemas,
+    declared: _Schemas,
+    recorded: _Schemas,
+    ours: _Schemas,
     *,
     must_fit: Collection[str],
     has_state: bool,
@@ -114,7 +114,7 @@ def compare_operators(
     return found
 
 
-def _new_operator(name: str, declared: Schemas, gone: Sequence[str], schema: Mapping[str, Any]) -> Difference:
+def _new_operator(name: str, declared: _Schemas, gone: Sequence[str], schema: Mapping[str, Any]) -> Difference:
     rename = f"if you renamed `{gone[0]}`, restore its name or migrate its state; " if gone else ""
     return Difference(
         name, "operator", name, "", schema["kind"], "needs init",
@@ -196,7 +196,7 @@ def _hint(name: str, has_state: bool, *, can_migrate: bool = True) -> str:
 
 def _refused(name: str, has_state: bool, what: str, at: str, before: str, after: str, message: str) -> Difference:
     """Return a difference that needs a migration, or before the first batch another `init`."""
-    status: Status = "needs migration" if has_state else "needs init"
+    status: Compatibility = "needs migration" if has_state else "needs init"
     outcome = "refused until the state is migrated" if has_state else _AGAIN
     return Difference(name, what, at, before, after, status, outcome, message, _hint(name, has_state))
 
@@ -327,7 +327,7 @@ def changes_of(kind: str, part: str, before: str, now: str) -> list[FieldChange]
     old, new, grows = _columns(before), _columns(now), part == "value"
     if part != "value" or kind in PARTIAL_KINDS:
         return tied.kept_changes(old, new, grows=grows)
-    return compare(old, new, grows=grows, exact="in keys of maps")
+    return field_changes(old, new, grows=grows, exact="in keys of maps")
 
 
 def _columns(ddl: str) -> pa.Schema:
@@ -362,7 +362,7 @@ def _new_variables(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> dic
     return {one: names.variable_rule(one) for one in maps}
 
 
-def accepted_changes(recorded: Schemas, ours: Schemas) -> dict[str, list[str]]:
+def accepted_changes(recorded: _Schemas, ours: _Schemas) -> dict[str, list[str]]:
     """Return in words, by operator, how the state that code declares differs from the recorded one."""
     found = {}
     for name, schema in ours.items():

@@ -13,25 +13,24 @@ from ..values import dataclass
 from .kinds import rules_of
 from .progress import iso
 from .records import Commit
-from .tiling import check_receipts, coalesce, merge_state, visible
+from .tiling import check_receipts, coalesce, merge_state, segments_within
 
 __all__ = [
     "BatchTime",
-    "Observed",
-    "Outcome",
+    "ObservedTimes",
     "batch_time",
     "check_receipts",
-    "choose",
+    "choose_files",
     "coalesce",
     "commit_outcome",
     "fenced_hint",
     "fenced_reason",
     "merge_state",
+    "segments_within",
     "sweep_time",
-    "visible",
 ]
 
-Outcome = Literal["ours", "already", "fenced"]
+CommitOutcome = Literal["ours", "already", "fenced"]
 TimeRule = Literal["arrival", "plan"]
 
 
@@ -43,10 +42,10 @@ class Sized(Protocol):
         """Bytes."""
 
 
-File = TypeVar("File", bound=Sized)
+_File = TypeVar("_File", bound=Sized)
 
 
-def commit_outcome(ours: Commit, theirs: Commit) -> Outcome:
+def commit_outcome(ours: Commit, theirs: Commit) -> CommitOutcome:
     """Decide what it means that `theirs` is stored under the name that we tried to create with `ours`.
 
     `ours`: it is our own commit, whose answer was lost. `already`: another attempt committed the same plan, so ours is
@@ -76,7 +75,7 @@ def fenced_hint(theirs: Commit) -> str:
     return "find the other run, and let only one of them continue"
 
 
-def choose(files: Sequence[File], max_files: int | None = None, max_bytes: int | None = None) -> Sequence[File]:
+def choose_files(files: Sequence[_File], max_files: int | None = None, max_bytes: int | None = None) -> Sequence[_File]:
     """Return the files of the next batch: a prefix of `files`, with at least one file unless `files` is empty.
 
     `max_bytes` is a soft limit, like Spark's `maxBytesPerTrigger`: the first file is chosen whatever its size.
@@ -91,7 +90,7 @@ def choose(files: Sequence[File], max_files: int | None = None, max_bytes: int |
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedTimes:
     """The times that decide the time of a batch or a sweep, all in ms since the epoch.
 
     `planned_ms`: the clock, read before listing files. `newest_ms`: arrival of the newest file of the batch.
@@ -123,7 +122,7 @@ class BatchTime:
         )
 
 
-def batch_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
+def batch_time(rule: TimeRule | int, observed: ObservedTimes) -> BatchTime:
     """Return the batch time by the pipeline's rule. An integer is a time that the user gave.
 
     `arrival`: the time of planning, unless files wait for a later batch. Then it is the arrival of the newest file of
@@ -138,7 +137,7 @@ def batch_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
     return _at_least_previous(found, observed)
 
 
-def sweep_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
+def sweep_time(rule: TimeRule | int, observed: ObservedTimes) -> BatchTime:
     """Return the batch time of a sweep: the time of planning, but never after the arrival of a waiting file.
 
     An integer is a time that the user gave, which replaces that rule. The batch time is never before that of the last
@@ -151,6 +150,6 @@ def sweep_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
     return _at_least_previous(observed.planned_ms if waiting is None else min(observed.planned_ms, waiting), observed)
 
 
-def _at_least_previous(found: int, observed: Observed) -> BatchTime:
+def _at_least_previous(found: int, observed: ObservedTimes) -> BatchTime:
     previous = observed.previous_ms
     return BatchTime(found) if previous is None or found >= previous else BatchTime(previous, raised_from_ms=found)

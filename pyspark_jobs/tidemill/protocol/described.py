@@ -60,7 +60,7 @@ class DescribedSink:
     owner: str | None = None
 
 
-def is_called(described: Mapping[str, Any]) -> bool:
+def calls_function(described: Mapping[str, Any]) -> bool:
     """Whether a sink, as a commit describes it, is a function that is called for every batch: it has no place."""
     return described["kind"] is not None and described["path"] == ""
 

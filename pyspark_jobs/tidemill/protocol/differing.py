@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 
 from .records import Segment
 
-Content = tuple[str, int]
+ContentId = tuple[str, int]
 
 
-def content_of(segment: Segment) -> Content:
+def _content_of(segment: Segment) -> ContentId:
     """Return what identifies the rows of a segment and their age."""
     return segment.checksum, segment.sequence
 
@@ -31,9 +31,9 @@ def at_hashes(segments: Iterable[Segment], hashes: Sequence[int]) -> list[Segmen
     return [one for one in segments if _has_within(hashes, one.lo, one.hi)]
 
 
-def contents_at(segments: Iterable[Segment], key_hash: int) -> frozenset[Content]:
+def contents_at(segments: Iterable[Segment], key_hash: int) -> frozenset[ContentId]:
     """Return what a key hash sees. If it sees the same in two versions, all its keys have the same rows in both."""
-    return frozenset(content_of(one) for one in segments if one.lo <= key_hash <= one.hi)
+    return frozenset(_content_of(one) for one in segments if one.lo <= key_hash <= one.hi)
 
 
 def _has_within(hashes: Sequence[int], lo: int, hi: int) -> bool:
@@ -42,12 +42,12 @@ def _has_within(hashes: Sequence[int], lo: int, hi: int) -> bool:
 
 
 def _without(segments: Iterable[Segment], others: Iterable[Segment]) -> list[Segment]:
-    ranges: dict[Content, list[Segment]] = {}
+    ranges: dict[ContentId, list[Segment]] = {}
     for one in others:
-        ranges.setdefault(content_of(one), []).append(one)
+        ranges.setdefault(_content_of(one), []).append(one)
     found: list[Segment] = []
     for segment in segments:
-        found += _rest(segment, sorted(ranges.get(content_of(segment), ()), key=lambda one: one.lo))
+        found += _rest(segment, sorted(ranges.get(_content_of(segment), ()), key=lambda one: one.lo))
     return found
 
 

@@ -99,7 +99,7 @@ class DropBranch(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tag(Entry):
+class TagEntry(Entry):
     """A name for a version; `version` None removes the name."""
 
     name: str
@@ -167,7 +167,7 @@ class Floor(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adopt(Entry):
+class AdoptEntry(Entry):
     """The repository was moved or copied on purpose, or a source's folder changed on purpose.
 
     From here on the repository is at `root` and has the uuid `new_uuid`. `sources` are the folders that the user
@@ -185,11 +185,11 @@ ENTRIES: dict[str, type[Entry]] = {
     "operators": Operators,
     "branch": NewBranch,
     "drop-branch": DropBranch,
-    "tag": Tag,
+    "tag": TagEntry,
     "base": Base,
     "drop-bases": DropBases,
     "floor": Floor,
     "hold": Hold,
-    "adopt": Adopt,
+    "adopt": AdoptEntry,
 }
 """The entries that this Tidemill knows, by `kind`."""

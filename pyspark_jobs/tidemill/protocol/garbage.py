@@ -15,7 +15,7 @@ from ..values import dataclass
 from .refs import BaseOf, Refs
 from .retained import floor
 
-COLLECTED = ("state/", "output/", "quarantine/", names.REQUEUED)
+COLLECTED = ("state/", "output/", "quarantine/", names.REQUEUED_FOLDER)
 """The prefixes of objects that are collected. Records are never deleted, and published files belong to the sinks."""
 
 

@@ -14,7 +14,7 @@ from ..errors import TidemillError
 from ..store import ObjectMissing, Store
 
 
-def read(store: Store, name: str) -> int:
+def read_hint(store: Store, name: str) -> int:
     """Return the version that the hint `name` holds, or -1 if the hint is missing or invalid."""
     try:
         version = json.loads(store.get(name))["version"]
@@ -23,7 +23,7 @@ def read(store: Store, name: str) -> int:
     return version if type(version) is int and 0 <= version <= names.LAST_NUMBER else -1
 
 
-def write(store: Store, name: str, version: int) -> None:
+def write_hint(store: Store, name: str, version: int) -> None:
     """Write the hint `name`. A write that fails is not an error, because an old hint is harmless."""
     with contextlib.suppress(TidemillError):
         store.put_hint(name, json.dumps({"version": version}).encode())

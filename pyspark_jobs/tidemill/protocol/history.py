@@ -17,7 +17,7 @@ Ranges = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Change:
+class _Change:
     """What a sink needs if a version is restored: records to withdraw, and versions to show again.
 
     Records have the numbers of versions. `rest` has, by withdrawn record, those of `adds` whose rows it shows now,
@@ -30,7 +30,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Correction:
+class Restoration:
     """What changes if `target` is restored.
 
     `undone` are versions of the history before that are not in the history after, `shown_by` says who shows the others
@@ -39,10 +39,10 @@ class Correction:
 
     undone: list[int]
     shown_by: list[Shown]
-    others: Change
-    sinks: dict[str, Change] = field(default_factory=dict)
+    others: _Change
+    sinks: dict[str, _Change] = field(default_factory=dict)
 
-    def of(self, sink: str) -> Change:
+    def of(self, sink: str) -> _Change:
         """Return what changes in a sink."""
         return self.sinks.get(sink, self.others)
 
@@ -99,7 +99,7 @@ def shown(head: Commit | None, sink: str = "") -> dict[int, int]:
     return by
 
 
-def correction(head: Commit | None, target: Commit | None) -> Correction:
+def correction(head: Commit | None, target: Commit | None) -> Restoration:
     """Return what changes in the sinks if the version after `head` restores `target`."""
     number = 0 if head is None else head.version + 1
     after = set(effective(target))
@@ -110,12 +110,12 @@ def correction(head: Commit | None, target: Commit | None) -> Correction:
     for sink in dict.fromkeys(one.sink for one in head.shown_by if one.sink) if head is not None else ():
         sinks[sink], of_sink = _change(shown(head, sink), undone, after, number)
         ranges += _ranges(((at, record) for at, record in sorted(of_sink.items()) if record != by[at]), sink)
-    return Correction(undone, ranges, others, sinks)
+    return Restoration(undone, ranges, others, sinks)
 
 
 def _change(
     before: Mapping[int, int], undone: Sequence[int], after: set[int], number: int
-) -> tuple[Change, dict[int, int]]:
+) -> tuple[_Change, dict[int, int]]:
     """Return what changes in a sink, and the record that shows each version of the history after."""
     withdrawn = {before[version] for version in undone}
     rest: dict[int, list[int]] = {}
@@ -124,7 +124,7 @@ def _change(
             rest.setdefault(before[version], []).append(version)
     stays = {version: before[version] for version in after & before.keys() if before[version] not in withdrawn}
     adds = sorted(after - stays.keys())
-    return Change(sorted(withdrawn), adds, rest), stays | dict.fromkeys(adds, number)
+    return _Change(sorted(withdrawn), adds, rest), stays | dict.fromkeys(adds, number)
 
 
 def shown_again(head: Commit, records: Mapping[str, Iterable[int]], number: int) -> list[Shown]:

@@ -103,7 +103,7 @@ class Numbered:
         """
         if (known := self._newest) is not None:
             return self._saw(self._probe_up(known))
-        hinted = -1 if self._hint_name is None else hint.read(self._store, self._hint_name)
+        hinted = -1 if self._hint_name is None else hint.read_hint(self._store, self._hint_name)
         if hinted < self._first or self._store.lists_after:
             found = self._listed(hinted)
             return found if found is None else self._saw(found)
@@ -125,7 +125,7 @@ class Numbered:
         """Take note that the record with this number exists, and write the hint if it is due."""
         self._saw(number)
         if self._hint_name is not None and (number % self._hint_every == 0 or not self._store.lists_after):
-            hint.write(self._store, self._hint_name, number)
+            hint.write_hint(self._store, self._hint_name, number)
 
     def lost(self, number: int, why: str) -> CorruptState:
         """Return the error for a record that was made, as `why` says, but is missing."""

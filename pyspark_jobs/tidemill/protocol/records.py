@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from ..values import dataclass
-from .bounds import Change, Count, EventMs, Hash, Ms, Number, Positive, Version
+from .bounds import Count, EventMs, Hash, Ms, Number, Positive, SignedCount, Version
 
 FORMAT_VERSION = 1
 """The format version in every record. A reader rejects records with another format."""
@@ -159,7 +159,7 @@ class OperatorMetrics:
     rows: Count = 0
     rows_updated: Count = 0
     rows_removed: Count = 0
-    rows_total: Change = 0
+    rows_total: SignedCount = 0
     """Live rows of the first map; in a receipt, by how many they changed."""
     timed_out: Count = 0
     late_rows: Count = 0
@@ -224,7 +224,7 @@ class Receipt:
     hi: Hash
     splits: dict[str, Count]
     state: dict[str, dict[str, list[Segment]]]
-    rows: dict[str, dict[str, Change]]
+    rows: dict[str, dict[str, SignedCount]]
     outputs: dict[str, list[OutputFile]]
     quarantine: list[QuarantineFile]
     operators: dict[str, OperatorMetrics]

@@ -17,7 +17,7 @@ from ..errors import CorruptState
 from ..values import dataclass
 from .bounds import Ms, Number, Version
 from .entries import (
-    Adopt,
+    AdoptEntry,
     Base,
     DropBases,
     DropBranch,
@@ -28,7 +28,7 @@ from .entries import (
     Maps,
     NewBranch,
     Operators,
-    Tag,
+    TagEntry,
 )
 from .records import FORMAT_VERSION, Parent, Segment
 
@@ -55,7 +55,7 @@ class Seeds:
 
 
 @dataclass(frozen=True)
-class Tagged:
+class TaggedVersion:
     """The version that a tag names, by the id of its branch."""
 
     branch: str
@@ -98,7 +98,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldVersions:
     """Versions `first..version` that stay until `by_branch` has version `by_version`."""
 
     branch: str
@@ -138,12 +138,12 @@ class Refs:
     """The newest entry that changed the operators."""
     branches: dict[str, Branch] = field(default_factory=lambda: {MAIN: Branch(MAIN, MAIN)})
     dropped: list[str] = field(default_factory=list)
-    tags: dict[str, Tagged] = field(default_factory=dict)
+    tags: dict[str, TaggedVersion] = field(default_factory=dict)
     bases: list[BaseOf] = field(default_factory=list)
     bases_ended: Number = 0
     """The newest entry that ended merged segments. A run that has not read it may still use them."""
     floors: dict[str, Kept] = field(default_factory=dict)
-    holds: list[Held] = field(default_factory=list)
+    holds: list[HeldVersions] = field(default_factory=list)
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
 
@@ -254,10 +254,10 @@ def _drop_branch(entry: DropBranch, refs: Refs) -> Refs:
 
 
 @_apply.register
-def _tag(entry: Tag, refs: Refs) -> Refs:
+def _tag(entry: TagEntry, refs: Refs) -> Refs:
     tags = {name: tagged for name, tagged in refs.tags.items() if name != entry.name}
     if entry.version is not None:
-        tags[entry.name] = Tagged(entry.branch, entry.version)
+        tags[entry.name] = TaggedVersion(entry.branch, entry.version)
     return dataclasses.replace(refs, tags=tags)
 
 
@@ -300,12 +300,12 @@ def _floor(entry: Floor, refs: Refs) -> Refs:
 def _hold(entry: Hold, refs: Refs) -> Refs:
     """A later hold by the same branch shows that its earlier ones have ended."""
     rest = [one for one in refs.holds if one.by_branch != entry.by_branch or one.by_version >= entry.by_version]
-    held = Held(entry.branch, entry.first, entry.version, entry.by_branch, entry.by_version)
+    held = HeldVersions(entry.branch, entry.first, entry.version, entry.by_branch, entry.by_version)
     return dataclasses.replace(refs, holds=[*rest, held])
 
 
 @_apply.register
-def _adopt(entry: Adopt, refs: Refs) -> Refs:
+def _adopt(entry: AdoptEntry, refs: Refs) -> Refs:
     uuids = [*refs.uuids, *([] if entry.new_uuid in refs.uuids else [entry.new_uuid])]
     return dataclasses.replace(
         refs,

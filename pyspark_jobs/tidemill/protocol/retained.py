@@ -47,37 +47,37 @@ def seen_floor(refs: Refs, branch: str) -> Kept:
     return Kept(min(before.version, fork.version), before.since_ms, before.operators | own.operators)
 
 
-def names_for(refs: Refs, at: VersionOf) -> list[str]:
+def names_for(refs: Refs, step: VersionOf) -> list[str]:
     """Return what keeps a version apart from its floor: tags and branches, in words."""
-    tags = [f"tag `{name}`" for name, one in sorted(refs.tags.items()) if VersionOf(one.branch, one.version) == at]
+    tags = [f"tag `{name}`" for name, one in sorted(refs.tags.items()) if VersionOf(one.branch, one.version) == step]
     forks = [
         f"branch `{branch.name}`"
         for branch in refs.branches.values()
-        if branch.fork is not None and VersionOf(branch.fork.branch, branch.fork.version) == at
+        if branch.fork is not None and VersionOf(branch.fork.branch, branch.fork.version) == step
     ]
     return tags + forks
 
 
-def is_kept(refs: Refs, at: VersionOf, operator: str | None = None) -> bool:
+def is_kept(refs: Refs, step: VersionOf, operator: str | None = None) -> bool:
     """Whether a version can be read: for an operator its state, otherwise everything else."""
-    return at.version < 0 or at.version >= floor(refs, at.branch).of(operator) or bool(names_for(refs, at))
+    return step.version < 0 or step.version >= floor(refs, step.branch).of(operator) or bool(names_for(refs, step))
 
 
-def is_whole(refs: Refs, at: VersionOf) -> bool:
+def is_whole(refs: Refs, step: VersionOf) -> bool:
     """Whether everything of a version is kept, so that it can be restored, tagged or forked."""
-    return at.version < 0 or at.version >= floor(refs, at.branch).highest or bool(names_for(refs, at))
+    return step.version < 0 or step.version >= floor(refs, step.branch).highest or bool(names_for(refs, step))
 
 
-def refuse_if_gone(refs: Refs, at: VersionOf, verb: str, operator: str | None = None, whole: bool = False) -> None:
+def refuse_if_gone(refs: Refs, step: VersionOf, verb: str, operator: str | None = None, whole: bool = False) -> None:
     """Raise `InvalidInput` for a version that is not kept, naming what is kept and since when."""
-    if is_whole(refs, at) if whole else is_kept(refs, at, operator):
+    if is_whole(refs, step) if whole else is_kept(refs, step, operator):
         return
-    kept = floor(refs, at.branch)
+    kept = floor(refs, step.branch)
     since = kept.highest if whole else kept.of(operator)
     of_operator = f" of operator `{operator}`" if operator is not None and operator in kept.operators else ""
-    tags = ", ".join(f"`{name}` ({one.version})" for name, one in refs.tags.items() if one.branch == at.branch)
+    tags = ", ".join(f"`{name}` ({one.version})" for name, one in refs.tags.items() if one.branch == step.branch)
     raise InvalidInput(
-        f"{verb} version {at.version} of {refs.named(at.branch)}: it is no longer kept; versions{of_operator} from "
+        f"{verb} version {step.version} of {refs.named(step.branch)}: it is no longer kept; versions{of_operator} from "
         f"{since} on are kept, since {iso(kept.since_ms)}" + (f", and the tags {tags}" if tags else ""),
         hint="a floor cannot be lowered; tag a version to keep it for longer",
     )

@@ -26,7 +26,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Observed:
+class RetentionInput:
     """What a rule is applied to: the head, the last published version, and the time."""
 
     head: int
@@ -41,7 +41,7 @@ class Retention:
     rules: Mapping[str, Rule] = field(default_factory=dict)
 
 
-def floors(retention: Retention, before: Kept, observed: Observed, committed_ms: Callable[[int], int]) -> Kept:
+def floors(retention: Retention, before: Kept, observed: RetentionInput, committed_ms: Callable[[int], int]) -> Kept:
     """Return the floors after retention. They are never lower than before. `committed_ms` gives the time of a version.
 
     A rule for an operator that is lower than the floor of everything else keeps the operator's state for longer.
@@ -52,7 +52,7 @@ def floors(retention: Retention, before: Kept, observed: Observed, committed_ms:
     return dataclasses.replace(before, version=version, operators=operators)
 
 
-def _floor(rule: Rule, before: Kept, name: str, observed: Observed, committed_ms: Callable[[int], int]) -> int:
+def _floor(rule: Rule, before: Kept, name: str, observed: RetentionInput, committed_ms: Callable[[int], int]) -> int:
     low = before.of(None if name == ALL_OPERATORS else name)
     floors = []
     if rule.versions is not None:

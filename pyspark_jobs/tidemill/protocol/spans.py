@@ -19,7 +19,7 @@ class Span:
     branch: str
 
 
-def history(refs: Refs, branch: str, head: Commit | None) -> list[Span]:
+def effective_spans(refs: Refs, branch: str, head: Commit | None) -> list[Span]:
     """Return the effective history of a version of `branch`, oldest first. None: version -1."""
     if head is None:
         return []

@@ -11,11 +11,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
-from ..schema import FieldChange, compare, to_arrow, type_ddl
+from ..schema import FieldChange, field_changes, to_arrow, type_ddl
 
 HASHED = ("approx_count_distinct",)
 """Aggregates whose state has hashes of values."""
-ADDED = ("sum", "mean", "var", "stddev")
+_ADDED = ("sum", "mean", "var", "stddev")
 """Aggregates whose state has numbers made of all values."""
 _LONG_DIGITS = 18
 """Decimals with more digits are hashed in another way. See `aggregate/distinct/hash.rs`."""
@@ -25,7 +25,7 @@ _ROUNDED = "float"
 
 def is_recorded(function: str) -> bool:
     """Whether the type of the column of an aggregate is recorded, because its state does not show it."""
-    return function in HASHED or function in ADDED
+    return function in HASHED or function in _ADDED
 
 
 def is_in_doubt(function: str, now: str) -> bool:
@@ -53,7 +53,7 @@ def fault(function: str, before: str, now: str) -> str | None:
         return None
     if function in HASHED:
         return None if _hashed(before) == _hashed(now) else "equal values of both types would count twice"
-    if function in ADDED and _ROUNDED in (before, now):
+    if function in _ADDED and _ROUNDED in (before, now):
         return "a float is rounded, so the result would be that of neither type"
     return None
 
@@ -85,4 +85,4 @@ def kept_changes(before: pa.Schema, now: pa.Schema, *, grows: bool) -> list[Fiel
     >>> [(change.path, change.is_accepted) for change in kept_changes(a, b, grows=True)]
     [('n.x', True), ('n.y', False)]
     """
-    return compare(before, now, grows=grows, exact="everywhere")
+    return field_changes(before, now, grows=grows, exact="everywhere")

@@ -110,7 +110,7 @@ def coalesce(segments: Iterable[Segment]) -> list[Segment]:
     return sorted(joined, key=lambda s: (s.lo, s.sequence, s.name))
 
 
-def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
+def segments_within(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
     """Return the segments that show hashes in `lo..hi`, clipped to that range, oldest first."""
     found = [
         dataclasses.replace(segment, lo=max(segment.lo, lo), hi=min(segment.hi, hi))
@@ -121,7 +121,7 @@ def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
 
 
 def neighbours(segments: Iterable[Segment]) -> list[list[Segment]]:
-    """Group segments that are in the order of `visible`: those of one object whose ranges touch form a group."""
+    """Group segments in the order of `segments_within`: those of one object whose ranges touch form a group."""
     found: list[list[Segment]] = []
     for segment in segments:
         if found and found[-1][-1].name == segment.name and found[-1][-1].hi + 1 == segment.lo:

@@ -12,7 +12,7 @@ START_MS = 0
 """W(-1): a watermark before any event, as in Spark."""
 
 
-class Rule(Protocol):
+class _Rule(Protocol):
     """How a watermark moves. Some steps use the least of several watermarks; `peers` are the others of such a group."""
 
     @property
@@ -41,7 +41,7 @@ def before_batch(names: Iterable[str], known: Mapping[str, int]) -> dict[str, in
 
 
 def after_batch(
-    rules: Mapping[str, Rule],
+    rules: Mapping[str, _Rule],
     before: Mapping[str, int],
     greatest: Mapping[str, int | None],
     active: Mapping[str, int],

@@ -19,7 +19,7 @@ from .bounds import Hexadecimal, Range
 from .described import Ddl, DdlType, ddl_fault, type_fault
 from .records import OutputFile, PublishedFile, QuarantineFile, Requeued, Segment
 
-Reader = Callable[[Any], Any]
+_Reader = Callable[[Any], Any]
 
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
@@ -38,7 +38,7 @@ class Unfit(ValueError):
         return f"field `{where}`{self.said}" if where else f"the record{self.said}"
 
 
-def reader(kind: Any) -> Reader:
+def reader(kind: Any) -> _Reader:
     """Return the reader for the annotation `kind`. A reader raises `Unfit` for a value that does not fit."""
     return _reader(kind)
 
@@ -50,7 +50,7 @@ def hints(kind: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _reader(kind: Any) -> Reader:
+def _reader(kind: Any) -> _Reader:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return lambda raw: raw
@@ -74,7 +74,7 @@ def _reader(kind: Any) -> Reader:
     return _of_word(kind)
 
 
-def _of_record(kind: Any) -> Reader:
+def _of_record(kind: Any) -> _Reader:
     kinds = hints(kind)
     fields = [(f.name, reader(kinds[f.name]), _default_of(f)) for f in dataclasses.fields(kind)]
     check = _check_segment if kind is Segment else _check_object if kind in _OBJECTS else None
@@ -123,7 +123,7 @@ def _check_segment(values: dict[str, Any]) -> None:
         raise _unfit("`lo` at or below `hi`", f"`lo` {lo:016x}, `hi` {hi:016x}")
 
 
-def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> Reader:
+def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> _Reader:
     of_item = reader(arguments[0])
     length = None if origin is list or Ellipsis in arguments else len(arguments)
 
@@ -143,7 +143,7 @@ def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _of_object(of_item: Reader) -> Reader:
+def _of_object(of_item: _Reader) -> _Reader:
     def read(raw: Any) -> Any:
         if not isinstance(raw, dict):
             raise _unfit("an object", raw)
@@ -159,7 +159,7 @@ def _of_object(of_item: Reader) -> Reader:
     return read
 
 
-def _of_one_of(options: tuple[Any, ...]) -> Reader:
+def _of_one_of(options: tuple[Any, ...]) -> _Reader:
     def read(raw: Any) -> Any:
         if raw not in options:
             raise _unfit(f"one of {options}", raw)
@@ -168,7 +168,7 @@ def _of_one_of(options: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _of_bounded(bounds: Range | Hexadecimal) -> Reader:
+def _of_bounded(bounds: Range | Hexadecimal) -> _Reader:
     """Return the reader of an integer with bounds, or of a hash."""
     if isinstance(bounds, Hexadecimal):
         return _hash
@@ -184,7 +184,7 @@ def _of_bounded(bounds: Range | Hexadecimal) -> Reader:
     return read
 
 
-def _of_word(kind: Any) -> Reader:
+def _of_word(kind: Any) -> _Reader:
     expected = _WORDS.get(kind, str(kind))
     if kind is str:
         return _text

@@ -18,7 +18,7 @@ from ..repo.identity import check_root
 from ..repo.opened import Opened, airflow
 from ..store.probe import probe
 from .lost_versions import check_history
-from .publish import publish, repair
+from .publish import publish_version, repair
 
 
 def required(verb: str, reason: str) -> None:
@@ -46,5 +46,5 @@ def correct(repo: Opened, origin: Origin, kind: Kind, changes: Changes) -> Commi
         "committed_ms": now_ms(),
     }
     made = repo.log.create_commit(successor(origin, kind, said | changes)).commit
-    publish(repo, made)
+    publish_version(repo, made)
     return made

@@ -12,7 +12,7 @@ from ..errors import CorruptState
 from ..protocol.log import Log
 from ..protocol.records import Commit
 from ..repo.opened import Opened
-from ..sinks.asked import folder_of, seen
+from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen, Sink
 from .publish import place_of
 
@@ -41,7 +41,7 @@ def refuse_lost_versions(repo: Opened, head: Commit | None, through: int) -> Non
         sink = output.sink
         if sink is None or not sink.path or output.name in repo.session.clean_sinks:
             continue
-        folder = folder_of(sink)
+        folder = sink_folder(sink)
         is_costly = folder is not None and folder.lists_whole(repo.storage_options.get("sink"))
         if not (is_costly and _is_recent(head)):
             _refuse(repo, sink, output.name, through)

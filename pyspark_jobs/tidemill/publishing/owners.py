@@ -12,11 +12,11 @@ from typing import Any
 
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..pipeline.job import Output
+from ..pipeline.job import JobSink
 from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..schema import difference, to_arrow, to_ddl
-from ..sinks.asked import folder_of, seen
+from ..sinks.asked import seen, sink_folder
 from ..store import relative_folder
 from ..values import dataclass
 from .publish import place_of, published_through, take_over
@@ -95,7 +95,7 @@ def check_outputs(repo: Opened, head: Commit | None, accepted: Accepted) -> None
             )
 
 
-def _change(before: Mapping[str, Any], output: Output) -> str | None:
+def _change(before: Mapping[str, Any], output: JobSink) -> str | None:
     """Return how a sink's output differs from the recorded one, or None."""
     assert output.sink is not None
     now = output.sink.describe()
@@ -127,7 +127,7 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
     adopted: set[str] = set()
     replaced: set[str] = set()
     for output in repo.job.outputs.values():
-        if output.sink is None or not output.sink.path or owner(repo, head, output) is not None:
+        if output.sink is None or not output.sink.path or _owner(repo, head, output) is not None:
             continue
         present = list(seen(output.sink, place_of(repo, output.name)))
         others = [one.name for one in present if not one.is_ours]
@@ -139,7 +139,7 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
                 hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
                 "--adopt-sink; or delete them once ours are published: run(replace_sink=True) or --replace-sink",
             )
-        if others and accepted.replace_sink and folder_of(output.sink) is None:
+        if others and accepted.replace_sink and sink_folder(output.sink) is None:
             raise InvalidInput(
                 f"sink `{output.name}` at `{output.sink.path}`: what another repository wrote there can be deleted "
                 "only from a folder of files",
@@ -153,7 +153,7 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
     return Shared(frozenset(ours), frozenset(adopted), frozenset(replaced))
 
 
-def owner(repo: Opened, head: Commit | None, output: Output) -> str | None:
+def _owner(repo: Opened, head: Commit | None, output: JobSink) -> str | None:
     """Return our uuid if the head records that this repository owns the place of a sink."""
     if head is None or not _is_there(head, output):
         return None
@@ -161,30 +161,30 @@ def owner(repo: Opened, head: Commit | None, output: Output) -> str | None:
     return uuid if head.sinks[output.name].get("owner") == uuid else None
 
 
-def _is_there(head: Commit, output: Output) -> bool:
+def _is_there(head: Commit, output: JobSink) -> bool:
     """Whether the head has this sink at the same place."""
     before = head.sinks.get(output.name)
     return before is not None and output.sink is not None and before.get("uri") == output.sink.uri
 
 
-def described(repo: Opened, head: Commit | None, output: Output, shared: Shared) -> dict[str, Any]:
+def described(repo: Opened, head: Commit | None, output: JobSink, shared: Shared) -> dict[str, Any]:
     """Return the description of a sink for the next commit."""
     what = {"kind": None, "path": None} if output.sink is None else output.sink.describe()
-    ours = owner(repo, head, output)
+    ours = _owner(repo, head, output)
     if ours is None and output.name in shared.ours | shared.adopted:
         ours = repo.initialised().uuid
     uri = None if output.sink is None else output.sink.uri or None
     return {**what, "uri": uri, "schema": to_ddl(output.schema), "owner": ours}
 
 
-def replace(repo: Opened, shared: Shared) -> None:
+def delete_files_of_others(repo: Opened, shared: Shared) -> None:
     """Delete the files of other repositories in the places that the caller replaces. Ours are published.
 
     A copy first publishes the versions that it shares with the original, whose files it deletes.
     """
     for name in sorted(shared.replaced):
         output = repo.job.outputs[name]
-        folder, place = folder_of(output.sink), place_of(repo, name)
+        folder, place = sink_folder(output.sink), place_of(repo, name)
         assert folder is not None  # `check_owners` refuses others
         others = [one for one in folder.seen(place) if not one.is_ours]
         take_over(repo, name, others)

@@ -20,7 +20,7 @@ from .. import names
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..protocol.codec import decode, encode
-from ..protocol.described import is_called
+from ..protocol.described import calls_function
 from ..protocol.history import is_shown
 from ..protocol.kinds import rules_of
 from ..protocol.numbered import Numbered
@@ -32,7 +32,7 @@ from ..schema import to_arrow
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
 from ..sinks.folder import Folder
-from ..store import Entry, Store, side_by_side
+from ..store import ListedObject, Store, side_by_side
 from ..values import dataclass
 from .former_sinks import is_former, names_of, withdraw_former
 
@@ -42,7 +42,7 @@ NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": None, "schema": "
 
 
 @dataclass(frozen=True)
-class Work:
+class _Work:
     """The work in one sink for one version. `files` have their places in the commit's list."""
 
     commit: Commit
@@ -52,13 +52,13 @@ class Work:
     withdraws: Sequence[VersionOf]
 
 
-def publish(repo: Opened, commit: Commit) -> int:
+def publish_version(repo: Opened, commit: Commit) -> int:
     """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
     return sum(_publish(repo, work) for work in works(repo, commit) if not _is_recorded(repo, work))
 
 
 def publish_new(repo: Opened, commit: Commit) -> int:
-    """Publish a version that this process has just committed, which probably has no record yet; see `publish`.
+    """Publish a version that this process has just committed, which probably has no record yet; see `publish_version`.
 
     So the places of sinks are listed while the records are asked for, and sinks are served side by side. Only functions
     are called one after the other, in this thread, after that.
@@ -79,16 +79,16 @@ def look_for_records(repo: Opened, head: Commit) -> None:
         side_by_side(repo.store, [partial(_is_recorded, repo, work) for work in works(repo, head)])
 
 
-def _is_plain(repo: Opened, work: Work) -> bool:
+def _is_plain(repo: Opened, work: _Work) -> bool:
     """Whether nothing but new files of a folder is to be published, so that no code of the user is called."""
     return _folder(repo, work) is not None and bool(work.files) and not work.withdraws
 
 
-def _folder(repo: Opened, work: Work) -> Folder | None:
-    return asked.folder_of(repo.declared_sink(work.name))
+def _folder(repo: Opened, work: _Work) -> Folder | None:
+    return asked.sink_folder(repo.declared_sink(work.name))
 
 
-def _publish_listed(repo: Opened, work: Work) -> bool:
+def _publish_listed(repo: Opened, work: _Work) -> bool:
     """Publish a version in a folder that is listed while its record is asked for."""
     folder = _folder(repo, work)
     assert folder is not None
@@ -103,7 +103,7 @@ def repair(repo: Opened, head: Commit | None) -> list[int]:
     """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
     if head is None or not repo.publishes:
         return []
-    return [commit.version for commit in _left(repo, head) if publish(repo, commit)]
+    return [commit.version for commit in _left(repo, head) if publish_version(repo, commit)]
 
 
 def _left(repo: Opened, head: Commit) -> Iterator[Commit]:
@@ -132,7 +132,7 @@ def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     return done
 
 
-def _warn_of_lost(repo: Opened, works: Sequence[Work]) -> None:
+def _warn_of_lost(repo: Opened, works: Sequence[_Work]) -> None:
     for name in sorted({work.name for work in works if work.files and repo.declared_sink(work.name) is None}):
         LOG.warning("sink `%s` is left out, because this code does not have it; its files stay where they are", name)
 
@@ -148,7 +148,7 @@ def take_over(repo: Opened, sink: str, others: Sequence[Seen]) -> None:
                     _publish(repo, work)
 
 
-def _is_asked(repo: Opened, work: Work, only: str | None) -> bool:
+def _is_asked(repo: Opened, work: _Work, only: str | None) -> bool:
     sink = repo.declared_sink(work.name)
     if sink is None:
         return False
@@ -166,23 +166,23 @@ def published_through(repo: Opened, head: Commit | None) -> int:
     return head.version
 
 
-def works(repo: Opened, commit: Commit) -> Iterator[Work]:
+def works(repo: Opened, commit: Commit) -> Iterator[_Work]:
     """Yield what there is to do for a version, sink by sink."""
     if not repo.publishes or commit.branch != repo.branch:
         return
     for name in dict.fromkeys((*commit.sinks, *commit.withdraws, *commit.adds)):
         described = commit.sinks.get(name, NOT_DESCRIBED)
-        if is_called(described) and repo.branch != MAIN:
+        if calls_function(described) and repo.branch != MAIN:
             continue
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
         is_kept = described["kind"] is None and not rules_of(commit).adds_published
         files = [(place, file) for place, file in enumerate(outputs) if file.rows and not is_kept]
         withdraws = commit.withdraws.get(name, [])
-        if files or withdraws or (is_called(described) and rules_of(commit).carries_out):
-            yield Work(commit, name, described, files, withdraws)
+        if files or withdraws or (calls_function(described) and rules_of(commit).carries_out):
+            yield _Work(commit, name, described, files, withdraws)
 
 
-def _withdraw_if_late(repo: Opened, work: Work) -> None:
+def _withdraw_if_late(repo: Opened, work: _Work) -> None:
     """Delete what we have just copied if the version was withdrawn while this process stalled.
 
     Other places than folders do not add it then; see `Sink.apply`.
@@ -194,7 +194,7 @@ def _withdraw_if_late(repo: Opened, work: Work) -> None:
         folder.remove(place, [one.name for one in ours])
 
 
-def _publish(repo: Opened, work: Work, there: Mapping[str, Entry] | None = None) -> bool:
+def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None = None) -> bool:
     """Make a version visible in one sink, and record that. `there`: its files that were just seen in the place.
 
     Return False if its function left the code, or if its objects were given up.
@@ -244,7 +244,7 @@ def _publish(repo: Opened, work: Work, there: Mapping[str, Entry] | None = None)
     return True
 
 
-def _is_given_up(repo: Opened, work: Work) -> bool:
+def _is_given_up(repo: Opened, work: _Work) -> bool:
     """Whether objects of a version may be deleted: it was withdrawn while this process stalled, or is not kept."""
     head, version = repo.log.head(), work.commit.version
     if head is not None and not is_shown(head, version, work.name):
@@ -256,7 +256,7 @@ def _is_given_up(repo: Opened, work: Work) -> bool:
 
 
 @contextlib.contextmanager
-def _errors_name_sink(work: Work) -> Iterator[None]:
+def _errors_name_sink(work: _Work) -> Iterator[None]:
     """Add to errors the sink's name, and that the version itself is committed."""
     try:
         yield
@@ -266,12 +266,12 @@ def _errors_name_sink(work: Work) -> Iterator[None]:
         raise type(error)(f"{what}: {error.message}", hint=hint) from error
 
 
-def _is_lost_function(repo: Opened, work: Work) -> bool:
+def _is_lost_function(repo: Opened, work: _Work) -> bool:
     has_code = repo.recorded is None
-    return has_code and is_called(work.described) and repo.declared_sink(work.name) is None
+    return has_code and calls_function(work.described) and repo.declared_sink(work.name) is None
 
 
-def _place_of_record(work: Work, sink: Sink | None, records: Sequence[Published]) -> Sink | Published:
+def _place_of_record(work: _Work, sink: Sink | None, records: Sequence[Published]) -> Sink | Published:
     """Return what says where the rows of a version are: the sink as the code declares it.
 
     INVARIANT: a place that only a commit names is never written to. If nothing is to be published, the sink may have
@@ -297,7 +297,7 @@ def place_of(repo: Opened, sink: str, uuid: str | None = None) -> SinkPlace:
     return SinkPlace(owner, repo.store, repo.storage_options.get("sink"))
 
 
-def _change(repo: Opened, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]) -> Change:
+def _change(repo: Opened, work: _Work, withdraws: Sequence[tuple[VersionOf, Published | None]]) -> Change:
     return Change(
         version=work.commit.version,
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
@@ -308,7 +308,7 @@ def _change(repo: Opened, work: Work, withdraws: Sequence[tuple[VersionOf, Publi
 
 
 def _withdrawn(
-    repo: Opened, work: Work, withdraws: Sequence[tuple[VersionOf, Published | None]]
+    repo: Opened, work: _Work, withdraws: Sequence[tuple[VersionOf, Published | None]]
 ) -> Iterator[Withdrawn]:
     """Yield the versions that the commit withdraws, without those of the repository of which this is a copy."""
     uuid, sink = repo.initialised().uuid, repo.declared_sink(work.name)
@@ -336,7 +336,7 @@ def read_record(repo: Opened, version: VersionOf, sink: str) -> Published | None
     return None if data is None else decode(Published, data, records.name(version.version))
 
 
-def _record(repo: Opened, work: Work) -> Published | None:
+def _record(repo: Opened, work: _Work) -> Published | None:
     """Return the record of a version in a sink. `CorruptState` if it is that of another commit."""
     commit = work.commit
     found = read_record(repo, VersionOf(commit.branch, commit.version), work.name)
@@ -345,7 +345,7 @@ def _record(repo: Opened, work: Work) -> Published | None:
     return found
 
 
-def _is_recorded(repo: Opened, work: Work) -> bool:
+def _is_recorded(repo: Opened, work: _Work) -> bool:
     """Whether a version is published in a sink.
 
     Once the newest version of a sink was seen to be recorded, the store is not asked again.

@@ -1,4 +1,4 @@
-"""`publish`: make committed versions visible in their sinks, without planning anything.
+"""`publish_again`: make committed versions visible in their sinks, without planning anything.
 
 INVARIANT: it commits nothing and changes no state. CRASH: every step can be repeated; run it again.
 """
@@ -9,14 +9,14 @@ from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..repo.identity import check_root
 from ..repo.opened import Opened
-from ..repo.versions import VersionSpec, resolve
+from ..repo.versions import VersionSpec, number_of_version
 from ..spelling import unknown
 from ..store.probe import probe
 from .owners import Accepted, check_owners
 from .publish import repair, republish
 
 
-def publish(repo: Opened, since: VersionSpec | None = None, sink: str | None = None) -> list[int]:
+def publish_again(repo: Opened, since: VersionSpec | None = None, sink: str | None = None) -> list[int]:
     """Publish what earlier runs left and, with `since`, all versions from there on again. Return these versions."""
     check_places(repo.pipeline, repo.root, repo.storage_options)
     check_root(repo)
@@ -40,7 +40,7 @@ def _first(repo: Opened, since: VersionSpec | None, sink: str | None, newest: in
         )
     if since is None:
         return None
-    first = resolve(repo, since)
+    first = number_of_version(repo, since)
     if not 0 <= first <= newest:
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
         raise InvalidInput(f"publish from version {first}: {there}")

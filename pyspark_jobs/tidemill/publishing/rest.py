@@ -14,7 +14,7 @@ from .. import names
 from ..errors import CorruptState
 from ..protocol.records import AddedOutput, OutputFile, Published, VersionOf, digest
 from ..repo.opened import Opened
-from ..sinks.asked import folder_of
+from ..sinks.asked import sink_folder
 from ..sinks.joined import only_versions
 from ..sinks.public import parsed
 from ..values import dataclass
@@ -57,7 +57,7 @@ def store_rest(repo: Opened, rest: Rest, batch_ids: Collection[int], to: Writing
 def _stored(
     repo: Opened, record: Published, sink: str, batch_ids: Collection[int], to: Writing
 ) -> Iterator[OutputFile]:
-    folder, place = folder_of(repo.job.outputs[sink].sink), place_of(repo, sink)
+    folder, place = sink_folder(repo.job.outputs[sink].sink), place_of(repo, sink)
     assert folder is not None
     for file in record.files:
         public = parsed(file.name)

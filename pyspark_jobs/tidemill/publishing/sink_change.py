@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from ..protocol.history import Correction, correction
+from ..protocol.history import Restoration, correction
 from ..protocol.kinds import Changes, rules_of
 from ..protocol.log import Log
 from ..protocol.named import output_files
@@ -17,7 +17,7 @@ from ..protocol.retained import refuse_if_gone
 from ..repo.discard import discarded_if_full
 from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
-from ..sinks.asked import folder_of
+from ..sinks.asked import sink_folder
 from ..sinks.joined import can_join
 from ..values import dataclass
 from .rest import Rest, Writing, store_rest
@@ -101,7 +101,7 @@ def _ours(repo: Opened, versions: Sequence[int]) -> list[Commit]:
     return [commit for version in versions if (commit := repo.log.commit(version)).pipeline_uuid == uuid]
 
 
-def _by_sink(repo: Opened, change: Correction) -> dict[str, list[int]]:
+def _by_sink(repo: Opened, change: Restoration) -> dict[str, list[int]]:
     """Return by sink which records are withdrawn that published something there."""
     found: dict[str, list[int]] = {}
     records = {record for one in (change.others, *change.sinks.values()) for record in one.withdraws}
@@ -112,18 +112,18 @@ def _by_sink(repo: Opened, change: Correction) -> dict[str, list[int]]:
     return found
 
 
-def _rest(repo: Opened, withdraws: Mapping[str, Sequence[int]], change: Correction) -> list[Rest]:
+def _rest(repo: Opened, withdraws: Mapping[str, Sequence[int]], change: Restoration) -> list[Rest]:
     """Return what stays of withdrawn files. Sinks without plain files get the outputs of these versions instead."""
     found = []
     for name, records in withdraws.items():
-        folder = folder_of(repo.declared_sink(name))
+        folder = sink_folder(repo.declared_sink(name))
         if folder is not None and can_join(folder.extension):
             rest = change.of(name).rest
             found += [Rest(name, record, rest[record]) for record in records if record in rest]
     return found
 
 
-def _added(repo: Opened, change: Correction, rest: Sequence[Rest], verb: str) -> dict[str, list[AddedOutput]]:
+def _added(repo: Opened, change: Restoration, rest: Sequence[Rest], verb: str) -> dict[str, list[AddedOutput]]:
     """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
     found: dict[str, list[AddedOutput]] = {}
     versions = {version for one in (change.others, *change.sinks.values()) for version in one.adds}

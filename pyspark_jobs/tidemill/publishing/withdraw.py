@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ..counts import count_of, versions_of
 from ..errors import InvalidInput
-from ..protocol.described import is_called
+from ..protocol.described import calls_function
 from ..protocol.history import is_shown, last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Published, VersionOf
@@ -53,7 +53,7 @@ def published_sinks(repo: Opened, commit: Commit) -> list[str]:
     return [
         work.name
         for work in works(repo, commit)
-        if work.files or (is_called(work.described) and rules_of(commit).carries_out)
+        if work.files or (calls_function(work.described) and rules_of(commit).carries_out)
     ]
 
 
@@ -64,7 +64,7 @@ def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int],
     """
     sink = repo.declared_sink(name)
     described = {one: repo.log.commit(one).sinks.get(name, NOT_DESCRIBED) for one in versions}
-    calls = [one for one in versions if is_called(described[one])]
+    calls = [one for one in versions if calls_function(described[one])]
     former = [
         one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
     ]
@@ -151,7 +151,7 @@ def withdraw_strays(repo: Opened, head: Commit | None, since: int = 0) -> dict[s
 def _folders(repo: Opened, head: Commit) -> Iterator[tuple[str, Folder]]:
     """Yield the folders of sinks: of those of the code, and of others that were withdrawn from recently."""
     for name, output in repo.job.outputs.items():
-        folder = asked.folder_of(output.sink)
+        folder = asked.sink_folder(output.sink)
         if folder is not None:
             yield name, folder
     for by in [last + 1 for _, last in head.replaced if head.version - last <= SUSPECT_VERSIONS]:

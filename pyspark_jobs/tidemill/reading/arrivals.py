@@ -17,7 +17,7 @@ from ..sources.contract import SourceFile
 from ..sources.folder import entries_of, open_folder
 from ..sources.ledger import unlike
 from ..sources.listing import Selection
-from ..store import Entry
+from ..store import ListedObject
 from ..values import dataclass
 
 
@@ -40,7 +40,9 @@ def watched(repo: Opened, head: Commit | None) -> list[Watched]:
     ]
 
 
-def listed(uri: str, storage_options: Mapping[str, Any] | None = None, start_after: str | None = None) -> list[Entry]:
+def objects_below(
+    uri: str, storage_options: Mapping[str, Any] | None = None, start_after: str | None = None
+) -> list[ListedObject]:
     """Return the objects below a folder in the order of their names; none if it does not exist.
 
     `storage_options` are for S3. `start_after`: only those with names after this one.
@@ -50,8 +52,8 @@ def listed(uri: str, storage_options: Mapping[str, Any] | None = None, start_aft
     return list(store.list("", start_after)) if start_after is not None else entries_of(store, only) or []
 
 
-def waiting(
-    repo: Opened, head: Commit | None, folders: Sequence[Watched], entries: Mapping[str, Sequence[Entry]]
+def waiting_in_folders(
+    repo: Opened, head: Commit | None, folders: Sequence[Watched], entries: Mapping[str, Sequence[ListedObject]]
 ) -> list[SourceFile]:
     """Return the files of the listed `entries`, by folder, that no commit up to `head` has read."""
     files = [

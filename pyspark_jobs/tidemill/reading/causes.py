@@ -17,7 +17,7 @@ from ..operators.contract import Input
 from ..operators.recorded import clock_of
 from ..operators.window import Window
 from ..pipeline import flow
-from ..pipeline.job import Output, Placed, Port
+from ..pipeline.job import JobSink, Placed, Port
 from ..protocol.records import Commit, Plan, Split
 from ..repo.input_files import is_as_read, listed_files
 from ..repo.opened import Opened
@@ -130,7 +130,7 @@ class _OfKey:
             table = table.filter(has_key_of(keys, key))
             self.rows += _in_window(table, given, self.key).to_pylist()
 
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+    def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Ignore rows for a sink."""
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
@@ -156,7 +156,7 @@ def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> It
     for block in read_split(batch, split, batch.read_context()):
         for action in batch.job.roots(split.source):
             through = only(batch.job, split.requeued, receiver)
-            flow.run(batch.job, action.number, block.rows, through, f"`{split.path}`")
+            flow.run_steps(batch.job, action.number, block.rows, through, f"`{split.path}`")
         yield from receiver.rows
         receiver.rows = []
 

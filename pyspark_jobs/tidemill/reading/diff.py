@@ -19,7 +19,7 @@ from ..repo.versions import VersionSpec, branch_name, commit_at
 from ..schema import empty_table, int64_array
 from ..values import dataclass
 from .diff_outputs import OutputDiff, output_diff
-from .diff_state import Point, StateDiff, Wanted, state_diff
+from .diff_state import ComparedVersion, StateComparison, StateDiff, state_diff
 from .located import same_operator
 from .read import sink_names
 
@@ -76,9 +76,9 @@ class DiffRequest:
             raise InvalidInput("diff: found variable without operator, expected the operator that it belongs to")
 
     @property
-    def of_state(self) -> Wanted:
+    def of_state(self) -> StateComparison:
         """The arguments that say how states are compared."""
-        return Wanted(None, self.variable, self.partial, self.tolerance, self.limit)
+        return StateComparison(None, self.variable, self.partial, self.tolerance, self.limit)
 
 
 def diff(repo: Opened, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> DiffReport | StateDiff | OutputDiff:
@@ -93,12 +93,14 @@ def diff(repo: Opened, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> Di
     return _report(one, other, asked)
 
 
-def _points(repo: Opened, a: VersionSpec, b: VersionSpec, operator: str | None = None) -> tuple[Point, Point]:
+def _points(
+    repo: Opened, a: VersionSpec, b: VersionSpec, operator: str | None = None
+) -> tuple[ComparedVersion, ComparedVersion]:
     verb = "compare" if operator is None else f"compare the state of `{operator}` in"
-    return Point(*commit_at(repo, a, verb, operator)), Point(*commit_at(repo, b, verb, operator))
+    return ComparedVersion(*commit_at(repo, a, verb, operator)), ComparedVersion(*commit_at(repo, b, verb, operator))
 
 
-def _report(a: Point, b: Point, asked: DiffRequest) -> DiffReport:
+def _report(a: ComparedVersion, b: ComparedVersion, asked: DiffRequest) -> DiffReport:
     operators: dict[str, StateDiff] = {}
     sinks: dict[str, OutputDiff] = {}
     problems: dict[str, str] = {}
@@ -116,13 +118,13 @@ def _report(a: Point, b: Point, asked: DiffRequest) -> DiffReport:
     return DiffReport(a.label, b.label, operators, sinks, problems)
 
 
-def _is_gone(name: str, a: Point, b: Point) -> bool:
+def _is_gone(name: str, a: ComparedVersion, b: ComparedVersion) -> bool:
     """Whether an operator of the first version has no other name in the second one."""
     return same_operator(name, b.commit, a.commit, b.schemas(None)) is None
 
 
 @dataclass(frozen=True)
-class Range:
+class ChangesRequest:
     """The arguments of `changes`."""
 
     operator: str
@@ -134,12 +136,12 @@ class Range:
     partial: bool = False
 
 
-def changes(repo: Opened, asked: Range) -> pa.Table:
+def changes(repo: Opened, asked: ChangesRequest) -> pa.Table:
     """Return the keys whose state changed after one version up to another, with both values; net, or by version."""
     warn_if_moved(repo)
     a, b = _points(repo, asked.from_version, asked.to_version, asked.operator)
     keys: Sequence[Any] | None = None if asked.keys is None else list(asked.keys)
-    wanted = Wanted(keys, asked.variable, asked.partial, verb="changes")
+    wanted = StateComparison(keys, asked.variable, asked.partial, verb="changes")
     if not asked.each:
         return state_diff(a, b, asked.operator, wanted).table
     _check_history(a, b)
@@ -152,7 +154,7 @@ def changes(repo: Opened, asked: Range) -> pa.Table:
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _after(a: Point, b: Point) -> Iterator[Point]:
+def _after(a: ComparedVersion, b: ComparedVersion) -> Iterator[ComparedVersion]:
     """Yield the versions that made `b` of `a`, oldest first. Those of a promoted branch stand in the promotion's place.
 
     If the promotion kept the outputs of versions that are not its branch's, `a` may be one of these. Then the promotion
@@ -162,17 +164,17 @@ def _after(a: Point, b: Point) -> Iterator[Point]:
     place = 0 if a.version < 0 else steps.ends.get(a.version)
     if place is None:
         for version in effective(b.commit, a.version + 1):
-            yield Point(b.repo, b.repo.log.commit(version))
+            yield ComparedVersion(b.repo, b.repo.log.commit(version))
         return
     opened = {b.repo.version_of(b.version).branch: b.repo}
     for step in steps.all[place:]:
         own = b.repo if steps.is_own(step) else opened.get(step.branch)
         if own is None:
             own = opened[step.branch] = on_branch_of(b.repo, step.branch)
-        yield Point(own, steps.commit(step))
+        yield ComparedVersion(own, steps.commit(step))
 
 
-def _check_history(a: Point, b: Point) -> None:
+def _check_history(a: ComparedVersion, b: ComparedVersion) -> None:
     """Raise `InvalidInput` unless the first version is in the effective history of the second one."""
     there = a.version < 0 or (b.commit is not None and is_effective(b.commit, a.version))
     if not there or a.repo.version_of(a.version) != b.repo.version_of(a.version):
@@ -182,12 +184,12 @@ def _check_history(a: Point, b: Point) -> None:
         )
 
 
-def _name_at(then: Point, now: Point, operator: str) -> str:
+def _name_at(then: ComparedVersion, now: ComparedVersion, operator: str) -> str:
     """Return the name that an operator of the last version has in an earlier one."""
     return same_operator(operator, then.commit, now.commit, then.schemas(operator)) or operator
 
 
-def _of_version(table: pa.Table, at: Point) -> pa.Table:
+def _of_version(table: pa.Table, at: ComparedVersion) -> pa.Table:
     """Add the columns `branch` and `version` to the rows of a version."""
     made_by = at.repo.version_of(at.version).branch
     branch = pa.array([branch_name(at.repo, made_by)] * table.num_rows, pa.string())

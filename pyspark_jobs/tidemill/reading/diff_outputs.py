@@ -19,13 +19,13 @@ from ..names import ADDED
 from ..protocol.named import output_files
 from ..protocol.records import Commit, OutputFile, VersionOf
 from ..protocol.retained import refuse_if_gone
-from ..protocol.spans import Span, history, without
+from ..protocol.spans import Span, effective_spans, without
 from ..schema import as_bits, differs, empty_table, one_array, quoted, shared_columns
 from ..schema.kernels import pc
 from ..sinks.forms import with_added
 from ..sources import connections
 from ..values import dataclass
-from .diff_state import Point
+from .diff_state import ComparedVersion
 from .read import decode_files, kept, sink_schema
 
 
@@ -61,7 +61,12 @@ class _Files:
 
 
 def output_diff(
-    a: Point, b: Point, sink: str, ids: bool = False, tolerance: float | None = None, limit: int | None = None
+    a: ComparedVersion,
+    b: ComparedVersion,
+    sink: str,
+    ids: bool = False,
+    tolerance: float | None = None,
+    limit: int | None = None,
 ) -> OutputDiff:
     """Compare the outputs of two versions. `InvalidInput` for an unknown sink, or versions that are not kept."""
     name, schema = _schema(a, b, sink)
@@ -111,7 +116,7 @@ def bag_difference(before: pa.Table, after: pa.Table, tolerance: float | None = 
     return _left(removed, near.column("a")), _left(added, near.column("b"))
 
 
-def _schema(a: Point, b: Point, sink: str) -> tuple[str, pa.Schema]:
+def _schema(a: ComparedVersion, b: ComparedVersion, sink: str) -> tuple[str, pa.Schema]:
     """Return the name and columns of a sink in the second version, or in the first one if only that has it."""
     try:
         return sink_schema(b.repo, sink)
@@ -119,12 +124,12 @@ def _schema(a: Point, b: Point, sink: str) -> tuple[str, pa.Schema]:
         return sink_schema(a.repo, sink)
 
 
-def _own(a: Point, b: Point, sink: str) -> tuple[list[_Files], list[_Files]]:
+def _own(a: ComparedVersion, b: ComparedVersion, sink: str) -> tuple[list[_Files], list[_Files]]:
     """Return the files of the versions that only one of both histories has."""
     refs = b.repo.initialised()
-    before, after = (history(refs, point.repo.branch, point.commit) for point in (a, b))
+    before, after = (effective_spans(refs, point.repo.branch, point.commit) for point in (a, b))
 
-    def files(point: Point, spans: list[Span]) -> list[_Files]:
+    def files(point: ComparedVersion, spans: list[Span]) -> list[_Files]:
         found: list[_Files] = []
         for version, branch in ((n, span.branch) for span in spans for n in range(span.first, span.last + 1)):
             refuse_if_gone(refs, VersionOf(branch, version), f"diff {a.label} {b.label}: read the outputs of")
@@ -160,7 +165,7 @@ def _content(file: OutputFile) -> tuple[str, str, str]:
     return file.checksum, file.suffix, file.extension
 
 
-def _read(point: Point, sink: str, one: _Files) -> pa.Table:
+def _read(point: ComparedVersion, sink: str, one: _Files) -> pa.Table:
     return decode_files(point.repo.store, one.commit, sink, one.files)
 
 

@@ -17,12 +17,12 @@ from ..names import variable_name
 from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..repo.versions import label
-from ..schema import FieldChange, compare, differs, int64_scalar, one_array, shared_columns, to_ddl
+from ..schema import FieldChange, differs, field_changes, int64_scalar, one_array, shared_columns, to_ddl
 from ..schema.kernels import pc
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.compare import Compared, Side, compared
-from ..state.point import Rows, look_up
+from ..state.point import FoundRows, look_up_rows
 from ..values import dataclass
 from .finished import finished, key_columns
 from .located import Located, located, same_operator, schemas_at
@@ -32,7 +32,7 @@ _TIMES = ("updated_at", "deadline")
 
 
 @dataclass(frozen=True)
-class Point:
+class ComparedVersion:
     """A version that is compared: its branch, opened, and its commit. None: version -1."""
 
     repo: Opened
@@ -54,7 +54,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StateComparison:
     """How states are compared: which keys and variable, how near floats are equal, and how many rows are returned."""
 
     keys: Sequence[Any] | None = None
@@ -92,7 +92,7 @@ class StateDiff:
         return self.added + self.removed + self.changed
 
 
-def state_diff(a: Point, b: Point, operator: str, wanted: Wanted) -> StateDiff:
+def state_diff(a: ComparedVersion, b: ComparedVersion, operator: str, wanted: StateComparison) -> StateDiff:
     """Compare an operator's state in two versions. `InvalidInput` if its key columns differ, or for unknown names."""
     pair = _Pair.of(a, b, operator, wanted)
     with kept(a.repo, a.commit, operator), kept(b.repo, b.commit, operator):
@@ -120,7 +120,7 @@ class _One:
     If it has no such operator, `is_there` is false, and `at` is where the state is in the other version.
     """
 
-    point: Point
+    point: ComparedVersion
     at: Located
     side: Side
     is_there: bool
@@ -137,14 +137,14 @@ class _Pair:
     verb: str
 
     @staticmethod
-    def of(a: Point, b: Point, operator: str, wanted: Wanted) -> _Pair:
+    def of(a: ComparedVersion, b: ComparedVersion, operator: str, wanted: StateComparison) -> _Pair:
         """Find the operator in both versions."""
         name, at_a, at_b = _both(a, b, operator, wanted.variable)
         one = at_b or at_a
         assert one is not None  # otherwise `_both` raises
         key, sub_key = _keys_of(at_a or one, at_b or one, a, b, wanted.verb)
 
-        def made(point: Point, at: Located | None) -> _One:
+        def made(point: ComparedVersion, at: Located | None) -> _One:
             found = at or one
             columns = MapColumns(found.map, key, sub_key, found.columns.value)
             return _One(point, found, Side(columns, [] if at is None else at.segments), at is not None)
@@ -161,7 +161,7 @@ class _Pair:
         """The key columns."""
         return self.after.side.columns.key
 
-    def compared(self, wanted: Wanted) -> Iterator[Compared]:
+    def compared(self, wanted: StateComparison) -> Iterator[Compared]:
         """Yield the rows that may differ."""
         keys = None if wanted.keys is None else key_batch(list(wanted.keys), self.key, self.verb)
         repo = self.repo
@@ -175,11 +175,13 @@ class _Pair:
             schema=pa.schema([*columns.key, *columns.sub_key]),
         )
         sides = (self.before.side, self.after.side)
-        found = (look_up(self.repo.store, self.repo.cache, one.columns, [], keys) for one in sides)
+        found = (look_up_rows(self.repo.store, self.repo.cache, one.columns, [], keys) for one in sides)
         return Compared(keys, *found)
 
 
-def _both(a: Point, b: Point, operator: str, variable: str | None) -> tuple[str, Located | None, Located | None]:
+def _both(
+    a: ComparedVersion, b: ComparedVersion, operator: str, variable: str | None
+) -> tuple[str, Located | None, Located | None]:
     """Return the operator's name, and where it is in each version. `InvalidInput` if neither has it."""
     in_a, in_b = a.schemas(operator), b.schemas(operator)
     first: str | None
@@ -203,20 +205,22 @@ def _both(a: Point, b: Point, operator: str, variable: str | None) -> tuple[str,
     return operator, found[0], found[1]
 
 
-def _of_variable(point: Point, at: Located, variable: str) -> Located | None:
+def _of_variable(point: ComparedVersion, at: Located, variable: str) -> Located | None:
     try:
         return located(point.repo, point.commit, False, at.operator, variable)
     except InvalidInput:
         return None
 
 
-def _keys_of(one: Located, other: Located, a: Point, b: Point, verb: str) -> tuple[pa.Schema, pa.Schema]:
+def _keys_of(
+    one: Located, other: Located, a: ComparedVersion, b: ComparedVersion, verb: str
+) -> tuple[pa.Schema, pa.Schema]:
     """Return the key and the sub-key columns of both versions, in the wider types."""
     found = []
     for before, after in ((one.columns.key, other.columns.key), (one.columns.sub_key, other.columns.sub_key)):
-        if all(change.is_accepted for change in compare(before, after, grows=False)):
+        if all(change.is_accepted for change in field_changes(before, after, grows=False)):
             found.append(after)
-        elif all(change.is_accepted for change in compare(after, before, grows=False)):
+        elif all(change.is_accepted for change in field_changes(after, before, grows=False)):
             found.append(before)
         else:
             raise InvalidInput(
@@ -238,7 +242,7 @@ class _Shown:
     deadlines: pa.Array
 
 
-def _shown(one: _One, part: Compared, rows: Rows, partial: bool) -> _Shown:
+def _shown(one: _One, part: Compared, rows: FoundRows, partial: bool) -> _Shown:
     names = part.keys.schema.names
     there = pa.Table.from_batches([part.keys]).filter(rows.found)
     table = there
@@ -260,7 +264,7 @@ def _shown(one: _One, part: Compared, rows: Rows, partial: bool) -> _Shown:
 class _Found:
     """The counts and rows of the parts that were compared so far."""
 
-    def __init__(self, pair: _Pair, wanted: Wanted) -> None:
+    def __init__(self, pair: _Pair, wanted: StateComparison) -> None:
         self.pair, self.wanted = pair, wanted
         self.added = self.removed = self.changed = self.deadlines = 0
         before, after = self._shown(pair.nothing())
@@ -349,12 +353,12 @@ def _count(mask: pa.BooleanArray) -> int:
     return int(mask.true_count)
 
 
-def _other_variables(pair: _Pair, wanted: Wanted) -> dict[str, int]:
+def _other_variables(pair: _Pair, wanted: StateComparison) -> dict[str, int]:
     """Return how many rows differ in the other state maps of a processor, for those with differences."""
     found = {}
     recorded = [one.at.recorded["maps"] for one in (pair.before, pair.after)]
     for name in dict.fromkeys(one for maps in recorded for one in maps if one != pair.map):
-        asked = Wanted(variable=name, partial=True, tolerance=wanted.tolerance, limit=0, verb=wanted.verb)
+        asked = StateComparison(variable=name, partial=True, tolerance=wanted.tolerance, limit=0, verb=wanted.verb)
         other = state_diff(pair.before.point, pair.after.point, pair.name, asked)
         if other.total:
             found[variable_name(name)] = other.total

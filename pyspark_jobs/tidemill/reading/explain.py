@@ -10,14 +10,14 @@ from typing import Any
 
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..pipeline.job import Action, Job
+from ..pipeline.job import Job, JobNode
 from ..protocol.progress import iso
 from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
 from ..spelling import unknown
 from .history import KeyVersion, history
 
-MOST_ROWS = 5
+_MOST_ROWS = 5
 """How many rows of a key are shown for a version."""
 
 
@@ -76,16 +76,16 @@ def reported(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator
 
 def _files(one: KeyVersion) -> Iterator[str]:
     if one.files:
-        names = ", ".join(f"`{name}`" for name in one.files[:MOST_ROWS])
-        rest = len(one.files) - MOST_ROWS
+        names = ", ".join(f"`{name}`" for name in one.files[:_MOST_ROWS])
+        rest = len(one.files) - _MOST_ROWS
         yield f"  files: {names}" + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _rows(one: KeyVersion) -> Iterator[str]:
-    for row in one.rows[:MOST_ROWS]:
+    for row in one.rows[:_MOST_ROWS]:
         yield f"  row {_shown(row)}"
-    if len(one.rows) > MOST_ROWS:
-        yield f"  and {count_of(len(one.rows) - MOST_ROWS, 'more row', 'more rows')}"
+    if len(one.rows) > _MOST_ROWS:
+        yield f"  and {count_of(len(one.rows) - _MOST_ROWS, 'more row', 'more rows')}"
     yield from (f"  not read: {why}" for why in one.unread)
 
 
@@ -104,7 +104,7 @@ def _graph(job: Job, operator: str | None) -> Iterator[str]:
             yield from _tree(job, action, "", shown, chosen)
 
 
-def _tree(job: Job, action: Action, indent: str, shown: set[int], chosen: set[int] | None) -> Iterator[str]:
+def _tree(job: Job, action: JobNode, indent: str, shown: set[int], chosen: set[int] | None) -> Iterator[str]:
     """Yield an action and what it feeds. An action with several parents is shown in full below the first."""
     if action.number in shown:
         yield f"{indent}{_node(job, action)} (shown above)"
@@ -119,7 +119,7 @@ def _tree(job: Job, action: Action, indent: str, shown: set[int], chosen: set[in
             yield from _tree(job, child, indent + "  ", shown, chosen)
 
 
-def _node(job: Job, action: Action) -> str:
+def _node(job: Job, action: JobNode) -> str:
     if action.source is not None:
         return f"source `{action.source}`: {job.sources[action.source]!r}"
     if action.operator is not None:

@@ -19,7 +19,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..operators.transform_with_state import TIMERS
 from ..protocol.compatible import first_name
-from ..protocol.differing import Content, contents_at
+from ..protocol.differing import ContentId, contents_at
 from ..protocol.history import is_effective
 from ..protocol.records import Commit, Plan
 from ..protocol.retained import seen_floor
@@ -28,7 +28,7 @@ from ..repo.identity import warn_if_moved
 from ..repo.open import on_branch_of
 from ..repo.opened import Opened
 from ..repo.versions import branch_name
-from ..schema import compare, differs, one_array
+from ..schema import differs, field_changes, one_array
 from ..schema.kernels import pc
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
@@ -39,7 +39,7 @@ from .located import Located, located, operator_in, same_operator, schemas_at
 from .read import key_batch
 
 _TIMES = ("updated_at", "deadline")
-INITIAL = "init"
+_INITIAL = "init"
 """The kind of version -1."""
 
 
@@ -143,7 +143,7 @@ class _Sight:
     reader: _Reader
     commit: Commit | None
     at: Located
-    contents: frozenset[Content]
+    contents: frozenset[ContentId]
 
     @property
     def version(self) -> int:
@@ -255,7 +255,7 @@ class _Reader:
             at = located(repo, theirs, False, name, self.variable)
         except InvalidInput:  # the variable came later
             return None
-        if any(not one.is_accepted for one in compare(at.columns.key, self.first.columns.key, grows=False)):
+        if any(not one.is_accepted for one in field_changes(at.columns.key, self.first.columns.key, grows=False)):
             return None
         return _Reader(repo, theirs, name, self.given, self.variable, self.partial, self.opened)
 
@@ -284,7 +284,7 @@ class _Reader:
             at = located(self.repo, commit, self._is_tip(version), name, self.variable)
         except InvalidInput:  # the variable came later
             return None
-        if any(not one.is_accepted for one in compare(at.columns.key, self.first.columns.key, grows=False)):
+        if any(not one.is_accepted for one in field_changes(at.columns.key, self.first.columns.key, grows=False)):
             return None
         return _Sight(self, commit, at, contents_at(at.segments, self.hash))
 
@@ -341,7 +341,7 @@ class _Reader:
         commit = now.commit
         value = _value(now, bool(len(now.at.columns.sub_key)))
         if commit is None:
-            return KeyVersion(-1, None, value, INITIAL, {}, {})
+            return KeyVersion(-1, None, value, _INITIAL, {}, {})
         ended = () if before is None else tuple(_deadlines(self._timed(before)) - _deadlines(self._timed(now)))
         cause = _Cause(self.repo, commit, now.at, self.key, ended)
         is_oldest = before is None and self.oldest > 0

@@ -1,4 +1,4 @@
-"""`commits` and `log`: the commits of a branch that are kept, oldest or newest first. Reads only."""
+"""`commits_since` and `log`: the commits of a branch that are kept, oldest or newest first. Reads only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..protocol.records import Commit
 from ..protocol.retained import first_kept, refuse_if_gone, seen_floor
 from ..repo.identity import warn_if_moved
 from ..repo.opened import Opened
-from ..repo.versions import VersionSpec, resolve
+from ..repo.versions import VersionSpec, number_of_version
 
 
-def commits(repo: Opened, since: VersionSpec | None = None) -> list[Commit]:
+def commits_since(repo: Opened, since: VersionSpec | None = None) -> list[Commit]:
     """Return the commits from a version to the newest, oldest first, each checked to follow the one before."""
     refs = repo.initialised()
-    first = first_kept(seen_floor(refs, repo.branch)) if since is None else max(resolve(repo, since), 0)
+    first = first_kept(seen_floor(refs, repo.branch)) if since is None else max(number_of_version(repo, since), 0)
     if since is not None and first < first_kept(seen_floor(refs, repo.branch)):
         refuse_if_gone(refs, repo.version_of(first), "read the commits since")
     return list(repo.log.commits(first, refs.start if first == 0 else None))

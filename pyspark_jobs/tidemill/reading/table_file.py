@@ -14,7 +14,7 @@ from ..schema import type_ddl
 from ..schema.kernels import pq
 from ..sinks import json_text
 
-FORMATS = ("parquet", "json", "csv")
+_FORMATS = ("parquet", "json", "csv")
 
 
 def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None = None) -> None:
@@ -33,7 +33,7 @@ def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None
         raise InvalidInput(f"write `{place}`: {error.strerror}") from error
 
 
-def check_place(path: str | os.PathLike[str], format: str | None) -> None:
+def check_new_file(path: str | os.PathLike[str], format: str | None) -> None:
     """Raise `InvalidInput` for a file that cannot be written: no known format, or a file that exists."""
     checked_format(path, format)
     if Path(path).exists():
@@ -43,10 +43,10 @@ def check_place(path: str | os.PathLike[str], format: str | None) -> None:
 def checked_format(path: str | os.PathLike[str], format: str | None) -> str:
     """Return the format of a file. `InvalidInput` if neither `format` nor the name says which."""
     found = Path(path).suffix.lower().removeprefix(".") if format is None else format
-    if found not in FORMATS:
+    if found not in _FORMATS:
         raise InvalidInput(
             f"write `{path}`: found {'no known format in the name' if format is None else f'format {format!r}'}, "
-            f"expected {', '.join(FORMATS)}",
+            f"expected {', '.join(_FORMATS)}",
             hint="give a format, or a name that ends in .parquet, .json or .csv",
         )
     return found
@@ -79,4 +79,4 @@ def _csv(rows: pa.Table) -> bytes:
     return text.getvalue().encode(errors="surrogatepass")
 
 
-_ENCODERS = {"parquet": _parquet, "json": json_text.encode, "csv": _csv}
+_ENCODERS = {"parquet": _parquet, "json": json_text.rows_to_json, "csv": _csv}

@@ -13,7 +13,7 @@ from ..clock import now_ms
 from ..repo.opened import Opened, airflow
 from .log import newest_first
 
-MOST_COMMITS = 1000
+_MOST_COMMITS = 1000
 """How many commits are searched, newest first. A task that is cleared after more commits reports no earlier try."""
 _SLACK_MS = 3_600_000
 _SAME = ("dag_id", "task_id", "dag_run_id")
@@ -38,7 +38,7 @@ def committed_by(repo: Opened, task: Mapping[str, str]) -> list[int]:
     """
     since = _since_ms(task.get("logical_date"))
     found = []
-    for commit in itertools.islice(newest_first(repo), MOST_COMMITS):
+    for commit in itertools.islice(newest_first(repo), _MOST_COMMITS):
         if commit.committed_ms < since:
             break
         if all(commit.airflow.get(name) == task[name] for name in _SAME):

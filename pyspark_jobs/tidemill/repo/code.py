@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from ..counts import named
+from ..counts import noun_with_names
 from ..installed import version_of_tidemill
 from ..pipeline.definition import described_function
 from ..protocol.history import effective
@@ -20,7 +20,7 @@ from .opened import Opened
 LOG = logging.getLogger("tidemill")
 
 DEFINITIONS = "definitions"
-KINDS = ("operators", "sinks")
+_KINDS = ("operators", "sinks")
 
 
 def this_code(repo: Opened) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class OtherCode:
     def names(self) -> str:
         """The operators and sinks, for a message. A sink that has the name of its operator is not repeated."""
         kinds = {"operator": self.operators, "sink": [name for name in self.sinks if name not in self.operators]}
-        return ", ".join(named(kind, names) for kind, names in kinds.items() if names)
+        return ", ".join(noun_with_names(kind, names) for kind, names in kinds.items() if names)
 
 
 def code_of(log: Log, commit: Commit | None) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ def other_code(repo: Opened, commit: Commit | None) -> OtherCode:
     if not isinstance(recorded, Mapping):
         return OtherCode(version)
     ours = repo.definitions
-    found = {kind: _differing(recorded.get(kind, {}), ours[kind]) for kind in KINDS}
+    found = {kind: _differing(recorded.get(kind, {}), ours[kind]) for kind in _KINDS}
     return OtherCode(version, **found)
 
 

@@ -15,7 +15,7 @@ from ..counts import count_of
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Commit, Plan
 from ..protocol.refs import Refs
-from ..sources.asked import folder_of, intake_of, is_positioned
+from ..sources.asked import intake_of, is_positioned, source_folder
 from ..sources.contract import SourceFile
 from ..sources.ledger import paths_of
 from .opened import Opened
@@ -148,7 +148,7 @@ def folders_read(repo: Opened, head: Commit | None) -> dict[str, dict[str, Any]]
         former = [place for place in dict.fromkeys(known) if place is not None and place != source.place]
         chosen = intake_of(source).selection.recorded()
         found[name] = {"uri": source.place} | ({"by_position": True} if is_positioned(source) else {})
-        found[name] |= {"is_folder": False} if source.place is not None and folder_of(source) is None else {}
+        found[name] |= {"is_folder": False} if source.place is not None and source_folder(source) is None else {}
         found[name] |= ({"former": former} if former else {}) | ({"files": chosen} if chosen else {})
     removed = {} if head is None else {name: one for name, one in head.sources.items() if one.get("by_position")}
     return removed | found  # of a source that left the code, its position stays

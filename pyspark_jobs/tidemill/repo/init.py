@@ -16,14 +16,14 @@ from ..errors import InvalidInput
 from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.places import check_places
-from ..protocol.compatible import compare_operator, first_name, refuse, renamed_schemas
+from ..protocol.compatible import compare_operator, first_name, refuse_differences, renamed_schemas
 from ..protocol.entries import Init, Maps, Operators
 from ..protocol.named import named
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import Refs, begin
 from ..protocol.refs_log import position
 from ..schema.kernels import pq
-from ..sources.asked import folder_of
+from ..sources.asked import source_folder
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored, seed_runs, store_seeds
 from ..store import ObjectMissing, folder_store
@@ -34,7 +34,7 @@ from .ledger import store_earlier
 from .opened import Opened
 from .operators import check_operators
 
-Schemas = dict[str, dict[str, Any]]
+_Schemas = dict[str, dict[str, Any]]
 
 
 def init(repo: Opened, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Refs:
@@ -79,7 +79,7 @@ def _create(repo: Opened, drop: Sequence[str], runs: Mapping[str, Runs]) -> None
         sources={
             name: source.place
             for name, source in repo.job.sources.items()
-            if source.place is not None and folder_of(source) is not None
+            if source.place is not None and source_folder(source) is not None
         },
         ledger=ledger,
     )
@@ -89,7 +89,7 @@ def _create(repo: Opened, drop: Sequence[str], runs: Mapping[str, Runs]) -> None
         _record_operators(repo, repo.head(), drop, runs)
 
 
-def _described(job: Job) -> Schemas:
+def _described(job: Job) -> _Schemas:
     return {name: describe(placed.operator) for name, placed in job.operators.items()}
 
 
@@ -97,7 +97,7 @@ def _described(job: Job) -> Schemas:
 class _Difference:
     """What the entry of a later `init` must say."""
 
-    fresh: Schemas
+    fresh: _Schemas
     gone: list[str]
     seeded: dict[str, Runs]
 
@@ -138,7 +138,7 @@ def _any(found: _Difference) -> bool:
 
 
 def _difference(
-    refs: Refs, head: Commit | None, ours: Schemas, drop: Sequence[str], runs: Mapping[str, Runs]
+    refs: Refs, head: Commit | None, ours: _Schemas, drop: Sequence[str], runs: Mapping[str, Runs]
 ) -> _Difference:
     """Return what differs between the code and the repository. Raise `InvalidInput` if `init` may not change it."""
     renamed = [] if head is None else head.renamed
@@ -156,7 +156,7 @@ def _difference(
     recorded = {**declared, **(head.schemas if head is not None else {})}
     for name, schema in ours.items():
         if name not in fresh:
-            refuse(compare_operator(name, recorded[name], schema))
+            refuse_differences(compare_operator(name, recorded[name], schema))
     known = {name: seeds.maps for name, seeds in refs.seeds.items()}
     seeded = {name: found for name, found in runs.items() if name in fresh or not is_stored(found, known.get(name, {}))}
     check_seeds(head, seeded, [name for name in fresh if known.get(name)])

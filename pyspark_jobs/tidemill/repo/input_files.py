@@ -7,19 +7,19 @@ from functools import partial
 
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Plan
-from ..sources.asked import fingerprint, is_positioned, look
+from ..sources.asked import fingerprint, is_positioned, look_at_source
 from ..sources.contract import SourceFile
-from ..sources.ledger import is_same, look_up
+from ..sources.ledger import is_same, look_up_files
 from ..spelling import unknown
 from .opened import Opened
 
 File = str | tuple[str, str]
 """A path relative to its source's folder, or the source and the path."""
-Files = Mapping[tuple[str, str], SourceFile]
+InputFiles = Mapping[tuple[str, str], SourceFile]
 """Files by source and path."""
 
 
-def one_of(repo: Opened, candidates: Files, file: File, verb: str, what: str) -> SourceFile:
+def one_of(repo: Opened, candidates: InputFiles, file: File, verb: str, what: str) -> SourceFile:
     """Return the candidate that a user means. `InvalidInput` for an unknown one, or if several sources have it."""
     source, path = _pair_of(file, verb)
     if source and source not in repo.job.sources:
@@ -56,7 +56,7 @@ def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
     splits = () if plan is None else plan.splits
     positions = {} if plan is None else plan.positions
     return {
-        (s.source, s.path): SourceFile.planned(s) for s in splits if s.requeued is None and s.source not in positions
+        (s.source, s.path): SourceFile.of_split(s) for s in splits if s.requeued is None and s.source not in positions
     }
 
 
@@ -66,13 +66,13 @@ def listed_files(repo: Opened, sources: Collection[str] | None = None) -> dict[t
     declared = repo.job.sources.items()
     wanted = [(name, source) for name, source in declared if sources is None or name in sources]
     known = [(name, source) for name, source in wanted if not is_positioned(source)]
-    files = (file for name, source in known for file in look(source, name, None, options))
+    files = (file for name, source in known for file in look_at_source(source, name, None, options))
     return {(file.source, file.path): file for file in files}
 
 
 def is_as_read(repo: Opened, version: Commit | None, now: SourceFile) -> bool:
     """Whether a file with another ETag has the bytes that the ledger of a version names. Reads the file."""
-    (known,) = look_up(repo.ledger(version).map, [now])
+    (known,) = look_up_files(repo.ledger(version).map, [now])
     options = dict(repo.storage_options.get("source") or {})
     compute = partial(fingerprint, repo.job.sources[now.source], options=options)
     return known is not None and is_same(now, known, compute)

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from .. import _native, names
 from ..batch.batch import Batch
 from ..protocol.records import HASH_END, Commit, Segment, SkippedFile, Split
-from ..sources.asked import fingerprint, intake_of, look
+from ..sources.asked import fingerprint, intake_of, look_at_source
 from ..sources.contract import SourceFile
 from ..sources.ledger import (
     LEDGER_SCHEMA,
-    look_up,
+    look_up_files,
     record,
     record_earlier,
     record_requeued,
@@ -64,19 +64,21 @@ def store_earlier(repo: Opened, stem: str) -> list[Segment]:
     after = empty.map.copy()
     for name, source in repo.job.sources.items():
         if intake_of(source).start == "latest":
-            record_earlier(after, look(source, name, None, options))
+            record_earlier(after, look_at_source(source, name, None, options))
     return _persist(repo, empty, after, -1, stem)
 
 
 @dataclass(frozen=True)
-class Stored:
+class _Stored:
     """A ledger that was stored: its live segments, and how many files it has."""
 
     segments: list[Segment]
     rows: int
 
 
-def store_skipped(repo: Opened, head: Commit | None, files: Sequence[SourceFile], version: int, attempt: str) -> Stored:
+def store_skipped(
+    repo: Opened, head: Commit | None, files: Sequence[SourceFile], version: int, attempt: str
+) -> _Stored:
     """Store the ledger of `head` with files that a correction takes out of the input at `version`.
 
     A file that is gone has no fingerprint.
@@ -89,21 +91,21 @@ def store_skipped(repo: Opened, head: Commit | None, files: Sequence[SourceFile]
         known_bytes = fingerprint(repo.job.sources[file.source], file, options)
         record_skipped(after, file, known_bytes, version, time_ms)
     segments = _persist(repo, before, after, version, names.stem(version, attempt, 0, names.BY_SKIP))
-    return Stored(segments, rows_before(repo, head) + after.live_change())
+    return _Stored(segments, rows_before(repo, head) + after.live_change())
 
 
-def store_left_out(repo: Opened, made: Commit, files: Sequence[SourceFile], recorded: _native.StateMap) -> Stored:
+def store_left_out(repo: Opened, made: Commit, files: Sequence[SourceFile], recorded: _native.StateMap) -> _Stored:
     """Store the ledger of `made`, which is not committed yet, with files that its batch leaves out: they are gone.
 
     `recorded` is a ledger that knows them as they were.
     """
     before = repo.ledger(made)
     after = before.map.copy()
-    for file, known in zip(files, look_up(recorded, files), strict=True):
+    for file, known in zip(files, look_up_files(recorded, files), strict=True):
         fingerprint = None if known is None else known.fingerprint
         record_skipped(after, file, fingerprint, made.version, made.batch_time_ms)
     stem = names.stem(made.version, made.attempt, 0, names.BY_SKIP)
-    return Stored(
+    return _Stored(
         _persist(repo, before, after, made.version, stem), made.rows[names.LEDGER]["files"] + after.live_change()
     )
 
@@ -115,14 +117,14 @@ def store_requeued(
     files: Sequence[SkippedFile],
     version: int,
     attempt: str,
-) -> Stored:
+) -> _Stored:
     """Store the ledger with rows that `version` requeues, and without `files` that it has in quarantine as a whole."""
     before = repo.ledger(head)
     after = before.map.copy()
     record_requeued(after, splits, version, 0 if head is None else head.batch_time_ms)
     release(after, [SourceFile.skipped(one) for one in files])
     segments = _persist(repo, before, after, version, names.stem(version, attempt, 0, names.BY_REQUEUE))
-    return Stored(segments, rows_before(repo, head) + after.live_change())
+    return _Stored(segments, rows_before(repo, head) + after.live_change())
 
 
 def _persist(repo: Opened, before: OpenedMap, after: _native.StateMap, version: int, stem: str) -> list[Segment]:

@@ -20,7 +20,7 @@ from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log, log_of
 from ..protocol.refs import MAIN
 from ..protocol.refs_log import RefsLog
-from ..settings import resolve
+from ..settings import resolve_settings
 from ..sinks import asked
 from ..spelling import unknown
 from ..store import Store, open_store
@@ -68,7 +68,7 @@ def opened_on(
     loaded: Loaded, job: Job, root: str, conf: Mapping[str, Any] | None, options: Mapping[str, Mapping[str, Any]]
 ) -> Opened:
     """Return `main` of a job's repository on a root."""
-    settings, spark_conf = resolve(conf or {})
+    settings, spark_conf = resolve_settings(conf or {})
     root_store = open_store(root, options.get("root"))
     store = root_store.at(job.pipeline)
     return Opened(

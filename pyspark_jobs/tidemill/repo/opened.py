@@ -35,7 +35,7 @@ from ..store.contract import ObjectMissing
 from ..values import dataclass
 from .touched import Touched
 
-Options = Mapping[str, Mapping[str, Any]]
+_Options = Mapping[str, Mapping[str, Any]]
 _NO_REPOSITORY = (
     "check the root and the name of the pipeline; if both are right, create the repository with r.init() or "
     "`tidemill init`"
@@ -92,7 +92,7 @@ class Opened:
     log: Log
     settings: Settings
     spark_conf: Mapping[str, str]
-    storage_options: Options
+    storage_options: _Options
     session: Session
     reference: str | None = None
     modules: tuple[str, ...] = ()

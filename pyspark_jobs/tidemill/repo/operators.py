@@ -10,7 +10,7 @@ from typing import Any
 
 from ..operators.contract import describe
 from ..protocol.bases import lay
-from ..protocol.compatible import Difference, compare_operators, present_name, refuse, renamed_schemas
+from ..protocol.compatible import Difference, compare_operators, present_name, refuse_differences, renamed_schemas
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import MAIN
 from .opened import Opened
@@ -88,4 +88,4 @@ def differences(repo: Opened, head: Commit | None) -> list[Difference]:
 
 def check_operators(repo: Opened, head: Commit | None) -> None:
     """Raise `InvalidInput` if the code's operators do not fit those of the repository, or their state."""
-    refuse(differences(repo, head))
+    refuse_differences(differences(repo, head))

@@ -17,7 +17,7 @@ from ..sources.contract import SourceFile
 from ..store import ObjectMissing, Store
 from ..values import dataclass
 
-Content = tuple[str, str, str]
+_Content = tuple[str, str, str]
 """Source, path and ETag."""
 
 
@@ -27,10 +27,10 @@ class Touched:
 
     store: Store
     name: str
-    _known: dict[Content, str] = field(default_factory=dict)
-    _asked: set[Content] = field(default_factory=set)
+    _known: dict[_Content, str] = field(default_factory=dict)
+    _asked: set[_Content] = field(default_factory=set)
     """What the newest listing asked for."""
-    _hinted: set[Content] | None = None
+    _hinted: set[_Content] | None = None
     """What the hint holds. None: not read yet."""
 
     def begin(self) -> None:
@@ -61,7 +61,7 @@ class Touched:
                 self._hinted = set(self._asked)
 
 
-def _read(store: Store, name: str) -> dict[Content, str]:
+def _read(store: Store, name: str) -> dict[_Content, str]:
     """Return the fingerprints in a hint; none if it is missing or invalid."""
     try:
         rows = json.loads(store.get(name))["files"]

@@ -17,7 +17,7 @@ from ..errors import CorruptState, InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.entries import Hold
 from ..protocol.records import Commit, VersionOf
-from ..protocol.refs import Held, Refs
+from ..protocol.refs import HeldVersions, Refs
 from ..protocol.refs_log import position
 from ..protocol.retained import floor, refuse_if_gone
 from ..spelling import nearest, unknown
@@ -25,7 +25,7 @@ from ..values import dataclass
 from .open import on_branch
 from .opened import Opened
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 VersionSpec = int | str
 """A version by its number, or a tag."""
 _NUMBER = re.compile(r"-?[0-9]+")
@@ -36,7 +36,7 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def resolve(repo: Opened, version: VersionSpec) -> int:
+def number_of_version(repo: Opened, version: VersionSpec) -> int:
     """Return the number of a version. `InvalidInput` for an unknown tag, or a number that is not one of a version."""
     if isinstance(version, str) and not is_number(version):
         return _tagged(repo, version)
@@ -94,7 +94,7 @@ def kept_commit(repo: Opened, version: int, verb: str = "read", operator: str | 
     return commit
 
 
-def unless_given_up(repo: Opened, read: Callable[[], T]) -> T:
+def unless_given_up(repo: Opened, read: Callable[[], _T]) -> _T:
     """Return what `read` returns. If an object is missing because versions were given up meanwhile, read again."""
     while True:
         known = repo.initialised().through
@@ -113,7 +113,7 @@ class Needed:
     outputs: Sequence[int]
 
 
-def _covers(one: Held, other: Held) -> bool:
+def _covers(one: HeldVersions, other: HeldVersions) -> bool:
     """Whether a hold keeps all that another one keeps, and as long."""
     return (
         (one.branch, one.by_branch) == (other.branch, other.by_branch)
@@ -138,7 +138,7 @@ def hold(repo: Opened, needed: Needed, number: int, verb: str, reason: str, by: 
         refuse_if_gone(refs, at, f"{verb} to", whole=True)
         for version in needed.outputs:
             refuse_if_gone(refs, repo.version_of(version), f"{verb}: publish again")
-        known = Held(at.branch, first, at.version, by or repo.branch, number)
+        known = HeldVersions(at.branch, first, at.version, by or repo.branch, number)
         if any(_covers(one, known) for one in refs.holds):
             return None
         return Hold(**position(refs, now_ms()), **dataclasses.asdict(known), reason=reason)
@@ -153,13 +153,13 @@ def opened_at(repo: Opened, spec: VersionSpec) -> tuple[Opened, int]:
     `InvalidInput` for an unknown branch or tag, or a number that is not one of a version.
     """
     if not isinstance(spec, str) or is_number(spec):
-        return repo, resolve(repo, spec)
+        return repo, number_of_version(repo, spec)
     name, at, version = spec.partition("@")
     if at:
         if not name or not version:
             raise InvalidInput(f"version `{spec}`: expected BRANCH@VERSION, such as `fix@12`")
         opened = _on(repo, name)
-        return opened, resolve(opened, int(version) if is_number(version) else version)
+        return opened, number_of_version(opened, int(version) if is_number(version) else version)
     refs = repo.initialised()
     if spec not in refs.tags and spec not in refs.branches:
         refs = repo.refresh()
@@ -169,7 +169,7 @@ def opened_at(repo: Opened, spec: VersionSpec) -> tuple[Opened, int]:
         opened = _on(repo, spec)
         head = opened.head()
         return opened, -1 if head is None else head.version
-    return repo, resolve(repo, spec)
+    return repo, number_of_version(repo, spec)
 
 
 def commit_at(

@@ -25,16 +25,16 @@ from ..repo.opened import Opened
 from ..repo.operators import recorded_schemas
 from ..repo.versions import branch_name
 from ..values import dataclass
-from .data import BranchLine, LookUp, OperatorState, Report, Watermark
+from .data import BranchLine, LookUp, OperatorState, Report, WatermarkStatus
 from .graph import graph_of
 from .points import Names, point_of
-from .samples import diff_of, late_rows, look_up, quarantined_rows, start_of
+from .samples import diff_of, late_rows, look_up_key, quarantine_samples, start_of
 
-COMMITS = 500
-READERS = 16
+_COMMITS = 500
+_READERS = 16
 MOST_BRANCHES = 12
 """How many branches the graph shows: the newest, and always the one that is open."""
-MOST_PROBLEMS = 5
+_MOST_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ReportRequest:
     starts; False for no diff. `keys` are pairs of operator (or None for the only one) and key.
     """
 
-    commits: int = COMMITS
+    commits: int = _COMMITS
     diff: tuple[int | str, int | str] | bool | None = None
     keys: Sequence[tuple[str | None, Any]] = ()
 
@@ -76,11 +76,11 @@ class Problems:
 
     def shown(self) -> list[str]:
         """Return the first problems, and how many more there are."""
-        rest = len(self.found) - MOST_PROBLEMS
-        return self.found[:MOST_PROBLEMS] + ([f"and {rest:,} more; `tidemill verify` lists them"] if rest > 0 else [])
+        rest = len(self.found) - _MOST_PROBLEMS
+        return self.found[:_MOST_PROBLEMS] + ([f"and {rest:,} more; `tidemill verify` lists them"] if rest > 0 else [])
 
 
-def collect(repo: Opened, asked: ReportRequest) -> Report:
+def collect_report(repo: Opened, asked: ReportRequest) -> Report:
     """Return the report of a branch. `InvalidInput` if the repository has not been initialised, or for an argument."""
     asked.check()
     warn_if_moved(repo)
@@ -121,7 +121,7 @@ def collect(repo: Opened, asked: ReportRequest) -> Report:
         others=rest,
         graph=graph_of([*points, *rest], lines),
         late=late_rows(commits, names),
-        quarantined=quarantined_rows(repo, commits, problems),
+        quarantined=quarantine_samples(repo, commits, problems),
         diff=diff_of(repo, known, asked.diff, problems),
         look_ups=look_ups,
         problems=problems.shown(),
@@ -139,7 +139,7 @@ def _known(repo: Opened, problems: Problems) -> list[BranchInfo]:
 def _look_up(repo: Opened, head: Commit | None, operator: str | None, key: Any) -> LookUp:
     from ..reading.located import operator_in, schemas_at
 
-    return look_up(repo, operator_in(operator, schemas_at(repo, head, True, operator)), key)
+    return look_up_key(repo, operator_in(operator, schemas_at(repo, head, True, operator)), key)
 
 
 def _newest(repo: Opened, refs: Refs, head: Commit | None, most: int, problems: Problems) -> Iterator[Commit]:
@@ -177,7 +177,7 @@ def _read(log: Log, versions: Sequence[int], problems: Problems) -> Iterator[Com
         except CorruptState as error:
             return error
 
-    with ThreadPoolExecutor(READERS, "tidemill-report") as pool:
+    with ThreadPoolExecutor(_READERS, "tidemill-report") as pool:
         for found in pool.map(read, versions):
             if isinstance(found, CorruptState):
                 problems.add(found)
@@ -185,13 +185,13 @@ def _read(log: Log, versions: Sequence[int], problems: Problems) -> Iterator[Com
                 yield found
 
 
-def _watermarks(head: Commit | None, made_ms: int) -> list[Watermark]:
+def _watermarks(head: Commit | None, made_ms: int) -> list[WatermarkStatus]:
     found = []
     for name, value in sorted(({} if head is None else head.watermarks).items()):
         assert head is not None
         is_set = value != 0
         behind = (head.batch_time_ms - value, made_ms - value) if is_set else (None, None)
-        found.append(Watermark(name, value if is_set else None, *behind))
+        found.append(WatermarkStatus(name, value if is_set else None, *behind))
     return found
 
 

@@ -14,7 +14,7 @@ from ..values import dataclass
 
 
 @dataclass(frozen=True)
-class Point:
+class GraphCommit:
     """One commit. `branch` is a name; times are ms since the epoch; `label` is how users write it, such as `main@5`."""
 
     label: str
@@ -68,7 +68,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Watermark:
+class WatermarkStatus:
     """A watermark of the head, and how far it is behind the batch time and behind now; None before its first event."""
 
     name: str
@@ -100,7 +100,7 @@ class BranchLine:
 
 
 @dataclass(frozen=True)
-class Graph:
+class GraphLayout:
     """How commits are laid out. `cells` are ranges of versions, left to right: one commit, or a run of plain batches.
 
     `lanes` are names of branches, top to bottom.
@@ -165,8 +165,8 @@ class Report:
     branch: str
     made_ms: int
     time_zone: str
-    head: Point | None
-    watermarks: list[Watermark]
+    head: GraphCommit | None
+    watermarks: list[WatermarkStatus]
     next_deadline_ms: dict[str, int]
     published_through: int
     """The lower bound that the head records. -1: nothing is known to be published."""
@@ -177,9 +177,9 @@ class Report:
     branches: list[BranchLine]
     dropped: list[str]
     """Ids of branches that were dropped."""
-    commits: list[Point]
-    others: list[Point]
-    graph: Graph
+    commits: list[GraphCommit]
+    others: list[GraphCommit]
+    graph: GraphLayout
     late: list[dict[str, Any]]
     """A few late rows, newest first."""
     quarantined: list[dict[str, Any]]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..protocol.kinds import KINDS
-from .data import BranchLine, Graph, Point
+from .data import BranchLine, GraphCommit, GraphLayout
 
 NEWEST = 6
 """How many of the newest commits of a branch stand alone."""
 
 
-def graph_of(points: Sequence[Point], branches: Sequence[BranchLine]) -> Graph:
+def graph_of(points: Sequence[GraphCommit], branches: Sequence[BranchLine]) -> GraphLayout:
     """Return the lanes and cells of commits, of which each has its branch and version."""
     known = {point.label: point for point in points}
     versions = sorted({point.version for point in points})
@@ -34,10 +34,10 @@ def graph_of(points: Sequence[Point], branches: Sequence[BranchLine]) -> Graph:
         else:
             cells[-1] = (cells[-1][0], version)
     there = {point.branch for point in points}
-    return Graph([one.name for one in branches if one.name in there], cells)
+    return GraphLayout([one.name for one in branches if one.name in there], cells)
 
 
-def _alone(points: Sequence[Point], branches: Sequence[BranchLine]) -> set[int]:
+def _alone(points: Sequence[GraphCommit], branches: Sequence[BranchLine]) -> set[int]:
     """Return the versions that stand alone: corrections, tags, ends of branches, and what other commits refer to."""
     heads = {one.name: one.head for one in branches}
     found = {version for one in branches if one.fork for version in _version(one.fork)}

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from ..counts import count_of
 from ..protocol.kinds import KINDS
 from ..protocol.progress import iso
-from .data import Point, Report
+from .data import GraphCommit, Report
 
-MOST_COMMITS = 50
+_MOST_COMMITS = 50
 
 
 def plain_tables(report: Report) -> str:
     """Return the head, operators, newest commits and corrections as tables."""
-    newest = list(reversed(report.commits[-MOST_COMMITS:]))
+    newest = list(reversed(report.commits[-_MOST_COMMITS:]))
     corrections = [one for one in reversed(report.commits) if not KINDS[one.kind].carries_out]
     return "\n".join(
         [
@@ -50,7 +50,7 @@ def _facts(report: Report) -> Iterable[Sequence[object]]:
         yield "problem", problem
 
 
-def _commit(one: Point) -> Sequence[object]:
+def _commit(one: GraphCommit) -> Sequence[object]:
     counts = (one.rows, one.duration_ms, one.late_rows, one.quarantined_rows)
     return one.label, one.kind + (", undone" if one.undone else ""), iso(one.batch_time_ms), *counts
 

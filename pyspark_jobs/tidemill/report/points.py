@@ -1,4 +1,4 @@
-"""From the record of a commit to a `Point` of a report. Pure.
+"""From the record of a commit to a `GraphCommit` of a report. Pure.
 
 INVARIANT: a point has a bounded size. Names of segments and files stay behind.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..protocol.records import Commit, Parent
-from ..protocol.refs import Tagged
+from ..protocol.refs import TaggedVersion
 from ..values import dataclass
-from .data import Point
-from .values import shown
+from .data import GraphCommit
+from .values import json_value
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Names:
     """The names of branches by their ids, and the tags. A branch that was dropped has only its id."""
 
     branches: Mapping[str, str]
-    tags: Mapping[str, Tagged]
+    tags: Mapping[str, TaggedVersion]
 
     def label(self, branch: str, version: int) -> str:
         """Return how users write a version.
@@ -36,10 +36,10 @@ class Names:
         return self.label(parent.branch or "main", parent.version)
 
 
-def point_of(commit: Commit, names: Names, undone: bool) -> Point:
+def point_of(commit: Commit, names: Names, undone: bool) -> GraphCommit:
     """Return what a report says of a commit."""
     counts = commit.counts
-    return Point(
+    return GraphCommit(
         label=names.label(commit.branch, commit.version),
         version=commit.version,
         branch=names.branches.get(commit.branch, commit.branch),
@@ -62,14 +62,14 @@ def point_of(commit: Commit, names: Names, undone: bool) -> Point:
         outstanding_files=commit.outstanding_files,
         oldest_waiting_ms=commit.oldest_waiting_ms,
         undone=undone,
-        reason=shown(commit.reason),
+        reason=json_value(commit.reason),
         restores=names.parent(commit.restores),
         promoted=names.parent(commit.promoted),
         replays=None if commit.replays is None else names.label(commit.replays.branch, commit.replays.version),
         tags=tuple(
             name for name, one in names.tags.items() if (one.branch, one.version) == (commit.branch, commit.version)
         ),
-        failures={name: shown(one.failure) for name, one in commit.operators.items() if one.failure},
+        failures={name: json_value(one.failure) for name, one in commit.operators.items() if one.failure},
         airflow=dict(commit.airflow),
         engine=dict(commit.engine),
     )

@@ -22,38 +22,38 @@ from ..repo.open import on_branch
 from ..repo.opened import Opened
 from .data import Diff, DiffPart, LookUp
 from .points import Names
-from .values import rows_of, shown
+from .values import json_value, rows_for_json
 
 if TYPE_CHECKING:
     from .collect import Problems
 
-EXAMPLES = 5
+_EXAMPLES = 5
 MOST_STATE_ROWS = 20
 MOST_HISTORY = 200
 WITH_FILES = 20
 """For how many of the newest versions of a key the input files are named. Each costs a request."""
-MOST_FILES = 3
+_MOST_FILES = 3
 
 
 def late_rows(commits: Sequence[Commit], names: Names) -> list[dict[str, Any]]:
     """Return a few late rows of the newest commits."""
     found: list[dict[str, Any]] = []
     for commit in reversed(commits):
-        for one in commit.late_examples[: EXAMPLES - len(found)]:
-            place = {"file": shown(one.file), "row": one.row}
+        for one in commit.late_examples[: _EXAMPLES - len(found)]:
+            place = {"file": json_value(one.file), "row": one.row}
             times = {"event_time_ms": one.time_ms, "watermark_ms": one.watermark_ms}
             found.append({"version": names.label(commit.branch, commit.version), "operator": one.operator,
                           **place, **times})  # fmt: skip
     return found
 
 
-def quarantined_rows(repo: Opened, commits: Sequence[Commit], problems: Problems) -> list[dict[str, Any]]:
+def quarantine_samples(repo: Opened, commits: Sequence[Commit], problems: Problems) -> list[dict[str, Any]]:
     """Return a few rows of the newest version that quarantined any."""
     newest = next((one for one in reversed(commits) if one.quarantine), None)
     if newest is None:
         return []
     try:
-        return rows_of(read.quarantine(repo, newest.version, EXAMPLES))
+        return rows_for_json(read.quarantine(repo, newest.version, _EXAMPLES))
     except (CorruptState, InvalidInput) as error:
         problems.add(error)
         return []
@@ -93,15 +93,15 @@ def _default(repo: Opened, branches: Sequence[BranchInfo]) -> tuple[str, str] | 
 
 
 def _diff(repo: Opened, a: int | str, b: int | str) -> Diff:
-    found = diff(repo, a, b, DiffRequest(limit=EXAMPLES))
+    found = diff(repo, a, b, DiffRequest(limit=_EXAMPLES))
     assert isinstance(found, DiffReport)
     parts = [*map(_of_state, found.operators.values()), *map(_of_sink, found.sinks.values())]
-    return Diff(found.before, found.after, parts, {name: shown(why) for name, why in found.problems.items()})
+    return Diff(found.before, found.after, parts, {name: json_value(why) for name, why in found.problems.items()})
 
 
 def _of_state(found: StateDiff) -> DiffPart:
     examples = []
-    for row in rows_of(found.table):
+    for row in rows_for_json(found.table):
         before, after = row.pop("before", None), row.pop("after", None)
         examples.append({"key": row, "before": before, "after": after})
     notes = [f"not compared: {why}" for why in found.not_compared]
@@ -115,27 +115,27 @@ def _of_sink(found: OutputDiff) -> DiffPart:
     examples = [
         {"side": side, "row": row}
         for side, rows in (("removed", found.removed_rows), ("added", found.added_rows))
-        for row in rows_of(rows.slice(0, EXAMPLES))
+        for row in rows_for_json(rows.slice(0, _EXAMPLES))
     ]
     notes = [f"not compared: {why}" for why in found.not_compared]
     return DiffPart("sink", found.sink, found.added, found.removed, None, examples, notes)
 
 
-def look_up(repo: Opened, operator: str, key: Any) -> LookUp:
+def look_up_key(repo: Opened, operator: str, key: Any) -> LookUp:
     """Return the state of a key and its history. `InvalidInput` for an unknown operator, or a key that does not fit."""
     rows = read.state(repo, operator, None, None, [key], None, None, None, False)
     versions = history(repo, operator, key, None, False)
     newest = versions[-MOST_HISTORY:]
     listed = [_of_version(one, len(newest) - number <= WITH_FILES) for number, one in enumerate(newest)]
-    return LookUp(operator, shown(key), rows_of(rows.slice(0, MOST_STATE_ROWS)), listed, len(versions))
+    return LookUp(operator, json_value(key), rows_for_json(rows.slice(0, MOST_STATE_ROWS)), listed, len(versions))
 
 
 def _of_version(one: KeyVersion, with_files: bool) -> dict[str, Any]:
     files = one.files if with_files else []
-    more = [f"… {len(files) - MOST_FILES} more"] if len(files) > MOST_FILES else []
+    more = [f"… {len(files) - _MOST_FILES} more"] if len(files) > _MOST_FILES else []
     return {
         "version": one.version, "branch": one.branch, "kind": one.kind,
-        "batch_time_ms": one.batch_time_ms, "value": shown(one.value),
-        "reason": shown(one.reason), "files": [shown(name) for name in files[:MOST_FILES]] + more,
+        "batch_time_ms": one.batch_time_ms, "value": json_value(one.value),
+        "reason": json_value(one.reason), "files": [json_value(name) for name in files[:_MOST_FILES]] + more,
         "is_oldest": one.is_oldest,
     }  # fmt: skip

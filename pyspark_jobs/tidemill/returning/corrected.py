@@ -16,13 +16,13 @@ import pyarrow as pa
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import Split
 from ..repo.opened import Opened
-from ..schema import checked, conform, listed
+from ..schema import checked_buffers, conform, in_backticks
 from ..schema.kernels import pq
 from ..sources.contract import ROW, ReadContext
 from ..sources.files import Files
 from ..spelling import unknown
 from ..store import folder_store
-from .export import FIXED, ROW_ID, VERSION, check_export, source_columns
+from .export import FIXED, ROW_ID, VERSION_COLUMN, check_export, source_columns
 
 WHAT = "corrected rows"
 _CSV: dict[str, Any] = {"header": True, "escape": '"', "extraColumns": "fail", "missingColumns": "null"}
@@ -36,10 +36,10 @@ def corrected(repo: Opened, rows: Any, version: int, sources: Sequence[str]) -> 
     for name in given.column_names:
         if name not in schema.names:
             raise unknown("column of corrected rows", name, schema.names)
-    for name in (VERSION, ROW_ID):
+    for name in (VERSION_COLUMN, ROW_ID):
         if name not in given.column_names:
             raise InvalidInput(
-                f"requeue: the corrected rows have no column `{name}`, found {listed(given.column_names)}",
+                f"requeue: the corrected rows have no column `{name}`, found {in_backticks(given.column_names)}",
                 hint="correct the file that `tidemill quarantine --export` writes, and keep its columns",
             )
     kept = pa.schema([field for field in schema if field.name in given.column_names])
@@ -49,7 +49,7 @@ def corrected(repo: Opened, rows: Any, version: int, sources: Sequence[str]) -> 
 
 
 def _check_ids(table: pa.Table, version: int) -> None:
-    others = sorted({str(found) for found in table.column(VERSION).to_pylist() if found != version})
+    others = sorted({str(found) for found in table.column(VERSION_COLUMN).to_pylist() if found != version})
     if others:
         raise InvalidInput(
             f"requeue version {version}: found corrected rows of version {', '.join(others)}",
@@ -67,7 +67,7 @@ def _given(rows: Any, schema: pa.Schema, time_zone: str) -> pa.Table:
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
-        return checked(rows, "requeue: corrected rows")
+        return checked_buffers(rows, "requeue: corrected rows")
     if isinstance(rows, str | os.PathLike):
         return _read(Path(os.fspath(rows)), schema, time_zone)
     raise InvalidInput(

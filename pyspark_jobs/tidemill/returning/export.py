@@ -29,7 +29,7 @@ from ..sinks import json_text
 from ..sources.requeued import rows_as
 from ..spelling import unknown
 
-VERSION, ROW_ID = "_version", "_row_id"
+VERSION_COLUMN, ROW_ID = "_version", "_row_id"
 _PLACES = {
     "_source": "source",
     "_file": "file",
@@ -42,14 +42,14 @@ _PLACES = {
 TEXT = "_text"
 FIXED = pa.schema(
     [
-        pa.field(VERSION, pa.int64()),
+        pa.field(VERSION_COLUMN, pa.int64()),
         pa.field(ROW_ID, pa.int64()),
         *(pa.field(name, REJECT_SCHEMA.field(column).type) for name, column in _PLACES.items()),
         pa.field(TEXT, pa.string()),
     ]
 )
 """The columns of an export that say what a row is. Those of its source stand between them, before `_text`."""
-FORMATS = (".parquet", ".csv", ".json")
+_FORMATS = (".parquet", ".csv", ".json")
 
 
 def quarantined_rows(repo: Opened, commit: Commit) -> pa.Table:
@@ -64,7 +64,9 @@ def _read(repo: Opened, commit: Commit) -> pa.Table:
     return table.append_column(ROW_ID, int64_array(range(table.num_rows)))
 
 
-def shown(repo: Opened, version: VersionSpec | None, limit: int | None, source: str | None, whole: bool) -> pa.Table:
+def quarantine_to_show(
+    repo: Opened, version: VersionSpec | None, limit: int | None, source: str | None, whole: bool
+) -> pa.Table:
     """Return quarantined rows to look at, or with `whole` in the columns of an export."""
     if whole:
         return export(repo, version, source).slice(0, limit)
@@ -141,7 +143,7 @@ def sources_of(job: Job, rows: pa.Table) -> list[str]:
 def _exported(job: Job, commit: Commit, rows: pa.Table) -> pa.Table:
     sources = sources_of(job, rows)
     columns: dict[str, pa.ChunkedArray | pa.Array] = {
-        VERSION: pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows),
+        VERSION_COLUMN: pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows),
         ROW_ID: rows.column(ROW_ID),
         **{name: rows.column(column) for name, column in _PLACES.items()},
     }
@@ -159,7 +161,7 @@ def _exported(job: Job, commit: Commit, rows: pa.Table) -> pa.Table:
     return pa.table({**columns, TEXT: rows.column("text")})
 
 
-def write(rows: pa.Table, path: str | os.PathLike[str]) -> None:
+def write_export(rows: pa.Table, path: str | os.PathLike[str]) -> None:
     """Write rows as a new Parquet, CSV or JSON file, by the ending of its name. CRASH: may leave a part of the file."""
     place, encode = Path(path), _ENCODERS.get(Path(path).suffix.lower())
     if encode is None:
@@ -179,12 +181,12 @@ def write(rows: pa.Table, path: str | os.PathLike[str]) -> None:
 
 def check_export(path: str | os.PathLike[str]) -> None:
     """Raise `InvalidInput` if rows cannot be exported to a file of this name."""
-    if Path(path).suffix.lower() not in FORMATS:
+    if Path(path).suffix.lower() not in _FORMATS:
         raise _other_ending(Path(path))
 
 
 def _other_ending(path: Path) -> InvalidInput:
-    return InvalidInput(f"file `{path}` of quarantined rows: expected a name that ends in {', '.join(FORMATS)}")
+    return InvalidInput(f"file `{path}` of quarantined rows: expected a name that ends in {', '.join(_FORMATS)}")
 
 
 def _parquet(rows: pa.Table) -> bytes:
@@ -209,4 +211,4 @@ def _csv(rows: pa.Table) -> bytes:
     return text.getvalue().encode(errors="surrogatepass")
 
 
-_ENCODERS = {".parquet": _parquet, ".csv": _csv, ".json": json_text.encode}
+_ENCODERS = {".parquet": _parquet, ".csv": _csv, ".json": json_text.rows_to_json}

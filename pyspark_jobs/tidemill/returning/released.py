@@ -12,10 +12,10 @@ from ..repo.input_files import is_as_read, listed_files
 from ..repo.opened import Opened
 from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
-from ..sources.ledger import QUARANTINED, SKIPPED, Known, look_up
+from ..sources.ledger import QUARANTINED, SKIPPED, Known, look_up_files
 from ..values import dataclass
 from .export import ROW_ID
-from .requeued_before import Row, RowOf
+from .requeued_before import RejectRow, RowOf
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class NotReleased(Exception):
     """Why a file cannot be read again."""
 
 
-def released(repo: Opened, head: Commit | None, row: Row, by: Sequence[RowOf]) -> Released:
+def released(repo: Opened, head: Commit | None, row: RejectRow, by: Sequence[RowOf]) -> Released:
     """Return the file that a row of quarantine stands for. Raises `NotReleased` if it cannot be read again."""
     source, path = row["source"], row["file"]
     if source not in repo.job.sources:
         raise NotReleased(f"this code has no source `{source}`")
     if is_positioned(repo.job.sources[source]):
         raise NotReleased("commits remember the position of its source, so nothing before it is read again")
-    (known,) = look_up(repo.ledger(head).map, [SourceFile(source, path, "", 0, 0)])
+    (known,) = look_up_files(repo.ledger(head).map, [SourceFile(source, path, "", 0, 0)])
     known = _in_quarantine(known, by[row[ROW_ID]].commit.version)
     now = listed_files(repo, [source]).get((source, path))
     if now is None:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import CorruptState, InvalidInput
-from ..names import REQUEUED, number_of_file, requeued_version
+from ..names import REQUEUED_FOLDER, number_of_file, requeued_version
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
 from ..protocol.log import Log
@@ -21,7 +21,7 @@ from ..protocol.retained import is_kept, version_of
 from ..repo.opened import Opened
 from ..repo.steps import first_own
 from ..sources.ledger import requeued_objects
-from ..sources.requeued import fetch
+from ..sources.requeued import fetch_requeued
 from ..values import dataclass
 from .export import ROW_ID
 
@@ -63,7 +63,7 @@ def _firsts(commit: Commit) -> list[tuple[QuarantineFile, RowOf]]:
     return found
 
 
-Row = Mapping[str, Any]
+RejectRow = Mapping[str, Any]
 """A row of quarantine without its content."""
 
 
@@ -92,7 +92,7 @@ class _Object:
 
 
 def came_back(
-    repo: Opened, head: Commit | None, commit: Commit, by: Sequence[RowOf], rows: Sequence[Row]
+    repo: Opened, head: Commit | None, commit: Commit, by: Sequence[RowOf], rows: Sequence[RejectRow]
 ) -> dict[int, int]:
     """Return which of `rows` were requeued, and by which version. `by` has the batches of all rows of `commit`.
 
@@ -139,7 +139,7 @@ def _held(repo: Opened, commit: Commit, one: _Object) -> pa.Table:
 def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
     """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
     try:
-        return fetch(repo.store, path.removeprefix("/"), checksum)
+        return fetch_requeued(repo.store, path.removeprefix("/"), checksum)
     except CorruptState:
         refs, number = repo.refresh(), number_of_file(path)
         if number is not None and not is_kept(refs, VersionOf(_branch_of(path), number)):
@@ -149,4 +149,4 @@ def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
 
 def _branch_of(path: str) -> str:
     """Return the id of the branch that stored requeued rows."""
-    return path.removeprefix(f"/{REQUEUED}").partition("/")[0]
+    return path.removeprefix(f"/{REQUEUED_FOLDER}").partition("/")[0]

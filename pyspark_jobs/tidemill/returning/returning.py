@@ -21,17 +21,17 @@ from ..quarantine.rejects import is_not_text
 from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, HEADER, LATE, UNREADABLE
 from ..repo.opened import Opened
 from ..schema import conform, int64_array
-from ..sources.asked import is_positioned, parse
+from ..sources.asked import is_positioned, parse_records
 from ..sources.contract import SourceFile
-from ..sources.ledger import READ, Known, look_up
+from ..sources.ledger import READ, Known, look_up_files
 from ..sources.requeued import rows_as
 from ..values import dataclass
 from .corrected import corrected
 from .export import FIXED, ROW_ID, check_source, exported_name, quarantined_rows, sources_of
 from .released import NotReleased, Released, released
-from .requeued_before import Row, RowOf, came_back, quarantined_by, requeued_rows
+from .requeued_before import RejectRow, RowOf, came_back, quarantined_by, requeued_rows
 
-SHOWN = 3
+_SHOWN = 3
 """How many rows an error names."""
 _HINT = (
     "export the rows with `tidemill quarantine --export FILE --version V`, correct them or leave out those that cannot "
@@ -45,7 +45,7 @@ _FILE_HINT = (
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Rows of one source that go to the same operators, in the order of their files."""
 
     source: str
@@ -71,7 +71,7 @@ class Group:
 class Returning:
     """The rows that come back, and the files that are read again as a whole."""
 
-    groups: list[Group]
+    groups: list[RowGroup]
     files: list[Released]
 
 
@@ -82,10 +82,10 @@ class Refuse:
     version: int
     rows: int
 
-    def __call__(self, refused: Sequence[tuple[Row, str]], hint: str = _HINT) -> InvalidInput:
+    def __call__(self, refused: Sequence[tuple[RejectRow, str]], hint: str = _HINT) -> InvalidInput:
         """Return the error."""
-        lines = [f"{_shown(row)}: {why}" for row, why in refused[:SHOWN]]
-        lines += [f"and {count_of(len(refused) - SHOWN, 'more row')}"] if len(refused) > SHOWN else []
+        lines = [f"{_shown(row)}: {why}" for row, why in refused[:_SHOWN]]
+        lines += [f"and {count_of(len(refused) - _SHOWN, 'more row')}"] if len(refused) > _SHOWN else []
         return InvalidInput(
             f"requeue version {self.version}: {len(refused)} of {count_of(self.rows, 'row')} cannot come back: "
             + "\n".join(lines),
@@ -101,7 +101,7 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     """Return what comes back, or raise one `InvalidInput` for all rows that cannot."""
     check_source(repo, source)
     table = quarantined_rows(repo, commit)
-    chosen: list[Row] = [row for row in _rows(table) if source is None or row["source"] == source]
+    chosen: list[RejectRow] = [row for row in _rows(table) if source is None or row["source"] == source]
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
@@ -114,7 +114,7 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     chosen = [row for row in chosen if row["kind"] != FILE]
     _refuse_twice(repo, head, chosen, commit, by)
     destinations = _destinations(repo, head, chosen, refuse, by)
-    grouped: dict[tuple[str, tuple[str, ...], str], list[Row]] = {}
+    grouped: dict[tuple[str, tuple[str, ...], str], list[RejectRow]] = {}
     for row in chosen:
         grouped.setdefault((row["source"], *destinations[row[ROW_ID]]), []).append(row)
     contents = _Contents(repo, table, refuse, by_hand)
@@ -125,14 +125,16 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
         kinds = tuple(sorted({row["kind"] for row in ordered}))
         ids = [row[ROW_ID] for row in ordered]
         first_read = [first.of(row) for row in ordered]
-        groups.append(Group(of_source, operators, watermark, kinds, ids, first_read, contents.of(of_source, ordered)))
+        groups.append(
+            RowGroup(of_source, operators, watermark, kinds, ids, first_read, contents.of(of_source, ordered))
+        )
     return Returning(groups, files)
 
 
 def _files(
     repo: Opened,
     head: Commit | None,
-    rows: Sequence[Row],
+    rows: Sequence[RejectRow],
     refuse: Refuse,
     by: Sequence[RowOf],
     by_hand: pa.Table | None,
@@ -167,11 +169,11 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
     return found
 
 
-def _place(row: Row) -> tuple[Any, ...]:
+def _place(row: RejectRow) -> tuple[Any, ...]:
     return (row["file"] or "", row["line"] or 0, row["row"] or 0, row[ROW_ID])
 
 
-def _named(rows: Sequence[Row], ids: Sequence[int], version: int) -> list[Row]:
+def _named(rows: Sequence[RejectRow], ids: Sequence[int], version: int) -> list[RejectRow]:
     """Return the rows with these ids."""
     known = {row[ROW_ID]: row for row in rows}
     for one in ids:
@@ -186,7 +188,9 @@ def _named(rows: Sequence[Row], ids: Sequence[int], version: int) -> list[Row]:
     return [known[one] for one in ids]
 
 
-def _refuse_twice(repo: Opened, head: Commit | None, rows: Sequence[Row], commit: Commit, by: Sequence[RowOf]) -> None:
+def _refuse_twice(
+    repo: Opened, head: Commit | None, rows: Sequence[RejectRow], commit: Commit, by: Sequence[RowOf]
+) -> None:
     """Raise `InvalidInput` for a row that was requeued already, and not rewound since."""
     before = came_back(repo, head, commit, by, rows)
     twice = [row for row in rows if row[ROW_ID] in before]
@@ -201,11 +205,11 @@ def _refuse_twice(repo: Opened, head: Commit | None, rows: Sequence[Row], commit
 
 
 def _destinations(
-    repo: Opened, head: Commit | None, rows: Sequence[Row], refuse: Refuse, by: Sequence[RowOf]
+    repo: Opened, head: Commit | None, rows: Sequence[RejectRow], refuse: Refuse, by: Sequence[RowOf]
 ) -> dict[int, tuple[tuple[str, ...], str]]:
     files = [SourceFile(row["source"] or "", row["file"] or "", "", 0, 0) for row in rows]
     found, refused = {}, []
-    for row, known in zip(rows, look_up(repo.ledger(head).map, files), strict=True):
+    for row, known in zip(rows, look_up_files(repo.ledger(head).map, files), strict=True):
         try:
             made = by[row[ROW_ID]].commit
             found[row[ROW_ID]] = destination(repo.job, _with_present_names(head, row, made))
@@ -221,14 +225,14 @@ def _destinations(
     return found
 
 
-def _shown(row: Row) -> str:
+def _shown(row: RejectRow) -> str:
     place = "" if row["file"] is None else f" (file `{row['file']}`"
     place += "" if row["line"] is None or not place else f", line {row['line']}"
     place += "" if row["row"] is None or not place else f", row {row['row']}"
     return f"row {row[ROW_ID]}" + (f"{place})" if place else "")
 
 
-def _with_present_names(head: Commit | None, row: Row, made: Commit) -> Row:
+def _with_present_names(head: Commit | None, row: RejectRow, made: Commit) -> RejectRow:
     """Return a row with the names that its operators have now. Migrations may have renamed them."""
     if head is None or not row["operator"]:
         return row
@@ -239,7 +243,7 @@ def _with_present_names(head: Commit | None, row: Row, made: Commit) -> Row:
     return {**row, "operator": ",".join(found)}
 
 
-def destination(job: Job, row: Row) -> tuple[tuple[str, ...], str]:
+def destination(job: Job, row: RejectRow) -> tuple[tuple[str, ...], str]:
     """Return the operators and the watermark that a row goes to; none of both means the whole pipeline.
 
     Raises `Refusal` if the row cannot go there.
@@ -294,14 +298,14 @@ class _Contents:
         self.version = refuse.version
         self._at = {} if by_hand is None else {one: at for at, one in enumerate(by_hand.column(ROW_ID).to_pylist())}
 
-    def of(self, source: str, rows: Sequence[Row]) -> pa.Table:
+    def of(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
         """Return the whole rows of a source, in their order."""
         if self.by_hand is not None:
             return self._given(source, rows)
         unread = [row for row in rows if row["kind"] == UNREADABLE]
         return self._parsed(source, rows) if unread else self._as_read(source, rows)
 
-    def _given(self, source: str, rows: Sequence[Row]) -> pa.Table:
+    def _given(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
         assert self.by_hand is not None
         schema = self.repo.job.sources[source].schema
         found = self.by_hand.take(int64_array([self._at[row[ROW_ID]] for row in rows]))
@@ -318,7 +322,7 @@ class _Contents:
                 )
         return table
 
-    def _as_read(self, source: str, rows: Sequence[Row]) -> pa.Table:
+    def _as_read(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
         schema = self.repo.job.sources[source].schema
         what = f"requeue version {self.version}: rows of source `{source}`"
         column = CONTENT + source
@@ -330,24 +334,24 @@ class _Contents:
         assert content is not None
         return rows_as(content.take(int64_array([row[ROW_ID] for row in rows])), schema, what)
 
-    def _header(self, row: Row) -> str | None:
+    def _header(self, row: RejectRow) -> str | None:
         """Return the header of a row's file, which all its rows have, if it must be known."""
         if HEADER not in self.table.column_names:
             return None
         found: str | None = self.table.column(HEADER)[row[ROW_ID]].as_py()
         return found
 
-    def _parsed(self, source: str, rows: Sequence[Row]) -> pa.Table:
+    def _parsed(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
         """Return unreadable rows, parsed again by the schema and the options that the source has now."""
         of, zone = self.repo.job.sources[source], self.repo.job.time_zone
         parts: list[pa.Table] = []
-        refused: list[tuple[Row, str]] = []
+        refused: list[tuple[RejectRow, str]] = []
         for file in dict.fromkeys(row["file"] for row in rows):
             of_file = [row for row in rows if row["file"] == file]
             lost = [row for row in of_file if row["text"] is None or is_not_text(row["reason"])]
             refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
             if not lost:
-                made = parse(of, file, [row["text"] for row in of_file], zone, self._header(of_file[0]))
+                made = parse_records(of, file, [row["text"] for row in of_file], zone, self._header(of_file[0]))
                 if isinstance(made, list):
                     refused += [(of_file[one.place], f"it is still unreadable: {one.reason}") for one in made]
                 else:
@@ -365,7 +369,7 @@ class _FirstFiles:
         self.repo, self.head = repo, head
         self._known: dict[str, list[str | None] | None] = {}
 
-    def of(self, row: Row) -> str | None:
+    def of(self, row: RejectRow) -> str | None:
         """Return the file that a row was first read from, or None if that is not known."""
         path: str | None = row["file"]
         if path is None or not is_requeued(path):
@@ -374,7 +378,7 @@ class _FirstFiles:
             return None
         if path not in self._known:
             ledger = self.repo.ledger(self.head).map
-            (known,) = look_up(ledger, [SourceFile(row["source"], path, "", 0, 0)])
+            (known,) = look_up_files(ledger, [SourceFile(row["source"], path, "", 0, 0)])
             table = requeued_rows(self.repo, path, "" if known is None else known.etag)
             self._known[path] = None if table is None else table.column("file").to_pylist()
         files = self._known[path]

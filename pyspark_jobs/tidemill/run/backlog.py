@@ -28,7 +28,7 @@ class Backlog:
     def __init__(self, repo: Opened) -> None:
         self.repo = repo
         self._seen: planning.Waiting | None = None
-        self._kept: planning.Listing | None = None
+        self._kept: planning.ListedSources | None = None
         self._list_again_at = 0.0
 
     @property
@@ -36,7 +36,7 @@ class Backlog:
         """The files that waited when they were last asked for, by source. Empty if they were not."""
         return {} if self._seen is None else self._seen.files
 
-    def keep(self, listed: planning.Listing | None) -> None:
+    def keep(self, listed: planning.ListedSources | None) -> None:
         """Keep a listing that was made before it is needed. INVARIANT: the head was known before it was made."""
         self._kept = listed
 
@@ -68,7 +68,7 @@ class Backlog:
         except TidemillError:
             return None
 
-    def _listed(self, head: Commit | None, listed: planning.Listing | None) -> planning.Waiting:
+    def _listed(self, head: Commit | None, listed: planning.ListedSources | None) -> planning.Waiting:
         started = time.monotonic()
         try:
             return planning.waiting(self.repo, head, listed)
@@ -77,7 +77,7 @@ class Backlog:
             self._list_again_at = ended + max(LIST_AGAIN_S, LISTING_SHARE * (ended - started))
 
 
-def listing_if_possible(repo: Opened) -> planning.Listing | None:
+def listing_if_possible(repo: Opened) -> planning.ListedSources | None:
     """List the sources, or return None on an error; the same error is raised when the listing is needed.
 
     Also None if a source must be looked at after a position, which only the head says.

@@ -25,7 +25,15 @@ from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan, Split
 from ..publishing.lost_versions import check_history
-from ..publishing.owners import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, missing_sinks, replace
+from ..publishing.owners import (
+    NOT_SHARED,
+    Accepted,
+    Shared,
+    check_outputs,
+    check_owners,
+    delete_files_of_others,
+    missing_sinks,
+)
 from ..publishing.publish import look_for_records, publish_new, repair
 from ..publishing.withdraw import first_suspect, may_have_strays, withdraw_strays
 from ..repo.bounds import check_clock, check_planned
@@ -47,7 +55,7 @@ from .backlog import Backlog, listing_if_possible
 from .engine import Choice
 from .execute import Way, execute
 from .limits import check_rows, watermark_notes
-from .prefetch import Ahead, begin_reading, create_plan, upcoming
+from .prefetch import Prefetched, begin_reading, create_plan, upcoming
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -106,7 +114,7 @@ class Drain:
         self._choice, self._on_progress = choice, on_progress
         self._started = time.monotonic()
         self._has_swept = False
-        self._backlog, self._ahead = Backlog(repo), Ahead(repo)
+        self._backlog, self._prefetched = Backlog(repo), Prefetched(repo)
         self._shared: Shared | None = None
         self._being_read: Mapping[tuple[str, str], BeingRead] = {}
         self.done = Drained()
@@ -155,7 +163,7 @@ class Drain:
             reads = [partial(look_for_records, repo, head)]
         reads += [repo.log.look, partial(listing_if_possible, repo)]
         looked, listed = side_by_side(store, reads)[1:]
-        self._ahead.looked = looked
+        self._prefetched.looked = looked
         self._backlog.keep(None if looked.is_news or looked.planned is not None else listed)
         return repo.ours(looked.head)
 
@@ -178,7 +186,7 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        head = self._ahead.head()
+        head = self._prefetched.head()
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.repo, head))
@@ -208,7 +216,7 @@ class Drain:
 
     def _planned(self, head: Commit | None) -> Plan | None:
         origin = self.repo.origin(head)
-        return self.repo.log.plan(origin.number, origin.parent, self._ahead.take_looked())
+        return self.repo.log.plan(origin.number, origin.parent, self._prefetched.take_looked())
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
@@ -247,7 +255,7 @@ class Drain:
         return swept
 
     def _sweep_if_due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
-        at_ms = planning.sweep_time(self.repo, head, seen, self.limits.batch_time)
+        at_ms = planning.planned_sweep_time(self.repo, head, seen, self.limits.batch_time)
         if not planning.is_due(head, at_ms, self.repo.job):
             return None
         return self._create_plan(head, planning.sweep_plan(self.repo, head, at_ms))
@@ -265,7 +273,7 @@ class Drain:
     def _replace_sinks(self, head: Commit | None) -> None:
         """Delete the files of other repositories, if the caller asked for that, once our own files are published."""
         if self.limits.accepted.replace_sink and head is not None:
-            replace(self.repo, self._check_sinks(head))
+            delete_files_of_others(self.repo, self._check_sinks(head))
 
     def _create_plan(self, head: Commit | None, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
@@ -274,14 +282,14 @@ class Drain:
         engine = self._choice.engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
         probe(self.repo.store)
         check_clock(self.repo.store)
-        self._ahead.created = create_plan(self.repo, plan, engine)
-        return self._ahead.created.plan
+        self._prefetched.created = create_plan(self.repo, plan, engine)
+        return self._prefetched.created.plan
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         check_planned(plan, self.repo.settings.batch_time_tolerance)
         probe(self.repo.store)  # once a process, and needed here for a plan that another run created
-        created = self._ahead.take_created(plan)
+        created = self._prefetched.take_created(plan)
         if created is None:
             self.repo.refresh()
         check_root(self.repo)  # again: the branch may have been dropped since this run started
@@ -319,7 +327,7 @@ class Drain:
         publish_it = partial(publish_new, self.repo, commit)
         if self.repo.store.requests_at_once == 1:
             return publish_it()
-        self._ahead.looked, count = run_both(self._look_if_possible, publish_it)
+        self._prefetched.looked, count = run_both(self._look_if_possible, publish_it)
         return count
 
     def _look_if_possible(self) -> Looked | None:

@@ -18,7 +18,7 @@ from ..protocol.records import Commit, Plan
 from ..repo.opened import Opened
 from ..settings import Settings
 from ..spelling import unknown
-from .workers import check_folders, check_workers
+from .workers import check_shared_folders, check_workers
 
 NATIVE_FACTOR = 8
 """How much more input is small if no row costs a call of a Python function."""
@@ -108,7 +108,7 @@ class Choice:
         if name not in self._started:
             found = engine_of(self.repo, self._spark, name, self._tasks)
             if found.is_remote:
-                check_folders(self.repo)
+                check_shared_folders(self.repo)
                 for warning in check_workers(self.repo, found, plan):
                     LOG.warning("%s", warning)
             self._started[name] = found

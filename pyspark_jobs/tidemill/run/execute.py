@@ -112,10 +112,10 @@ def _read_early(batch: Batch) -> dict[str, str] | None:
 def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     """Return the receipts that an engine returned, by level and range. If a task failed, raise its error instead."""
     receipts = []
-    for message in map(wire.decode, results):
+    for message in map(wire.decode_message, results):
         if isinstance(message, wire.Failure):
             raise message.error()
-        if not isinstance(message, wire.Receipt):
+        if not isinstance(message, wire.ReceiptMessage):
             raise InternalError(f"the engine returned a {type(message).__name__}, expected a receipt")
         receipts.append(codec.decode(Receipt, message.record, "a receipt"))
     return sorted(receipts, key=lambda receipt: (receipt.level, receipt.lo))

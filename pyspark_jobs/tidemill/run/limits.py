@@ -18,7 +18,7 @@ from ..repo.opened import Opened
 from ..settings import share_or_number
 from ..store import Store
 
-EXAMPLES = 3
+_EXAMPLES = 3
 """How many rows an error shows."""
 
 
@@ -76,7 +76,7 @@ def _examples(store: Store, commit: Commit, is_late: bool, kind: str | None = No
         for row in _quarantined(store, commit)
         if (row["kind"] == LATE) == is_late and kind in (None, row["kind"])
     )
-    return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
+    return [example for _, example in zip(range(_EXAMPLES), found, strict=False)]
 
 
 def _shown(row: LateRow) -> str:

@@ -27,7 +27,7 @@ from ..repo.identity import check_folders, check_latest, check_positions
 from ..repo.opened import Opened
 from ..sources import asked
 from ..sources.contract import SourceFile
-from ..sources.ledger import check_names, compare
+from ..sources.ledger import check_source_names, compare_with_ledger
 from ..store import side_by_side
 from ..units import time_ms
 from ..values import dataclass
@@ -60,7 +60,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ListedSources:
     """The files of all sources, by source, and the time just before they were listed.
 
     `since` are the positions after which sources were looked at.
@@ -71,13 +71,16 @@ class Listing:
     since: Mapping[str, str]
 
 
-def listing(repo: Opened, head: Commit | None) -> Listing:
+def listing(repo: Opened, head: Commit | None) -> ListedSources:
     """List the files of all sources, or what comes after their positions at `head`."""
     listed_ms, since = now_ms(), positions(head)
     options = dict(repo.storage_options.get("source") or {})
     sources = repo.job.sources
-    calls = [functools.partial(asked.look, source, name, since.get(name), options) for name, source in sources.items()]
-    return Listing(listed_ms, dict(zip(sources, side_by_side(repo.store, calls), strict=True)), since)
+    calls = [
+        functools.partial(asked.look_at_source, source, name, since.get(name), options)
+        for name, source in sources.items()
+    ]
+    return ListedSources(listed_ms, dict(zip(sources, side_by_side(repo.store, calls), strict=True)), since)
 
 
 def positions(head: Commit | None) -> Mapping[str, str]:
@@ -85,7 +88,7 @@ def positions(head: Commit | None) -> Mapping[str, str]:
     return {} if head is None else head.positions
 
 
-def waiting(repo: Opened, head: Commit | None, listed_before: Listing | None = None) -> Waiting:
+def waiting(repo: Opened, head: Commit | None, listed_before: ListedSources | None = None) -> Waiting:
     """Return the files of all sources that the pipeline has not read yet. They are listed now, unless they were before.
 
     INVARIANT: no version after `head` was read when they were listed.
@@ -98,7 +101,9 @@ def waiting(repo: Opened, head: Commit | None, listed_before: Listing | None = N
         return waiting(repo, head)
     check_positions(repo, head, ledger)
     by_ledger = {name: files for name, files in listed.items() if not asked.is_positioned(repo.job.sources[name])}
-    check_names(by_ledger, [name for name, files in by_ledger.items() if 0 < len(found[name]) == len(files)], ledger)
+    check_source_names(
+        by_ledger, [name for name, files in by_ledger.items() if 0 < len(found[name]) == len(files)], ledger
+    )
     check_folders(repo, head, found, ledger)
     check_latest(repo, head, found)
     return Waiting(found_now.listed_ms, found, found_now.since, _requeued(repo.job, head))
@@ -110,7 +115,7 @@ def still_waiting(repo: Opened, head: Commit | None, seen: Waiting) -> Waiting:
     One listing serves many batches, so that its cost does not grow with their number; see `backlog`. The time of the
     listing stays, because nothing that arrived later may be passed.
     """
-    found = _unread(repo, Listing(seen.listed_ms, seen.files, seen.since), head)
+    found = _unread(repo, ListedSources(seen.listed_ms, seen.files, seen.since), head)
     if found is None:  # a rewind went back to before the listing
         return waiting(repo, head)
     return Waiting(seen.listed_ms, found, {**seen.since, **positions(head)}, _requeued(repo.job, head))
@@ -140,7 +145,7 @@ def _warn_of_lost(job: Job, requeued: Sequence[Split]) -> None:
                 )  # fmt: skip
 
 
-def _unread(repo: Opened, listed: Listing, head: Commit | None) -> dict[str, list[SourceFile]] | None:
+def _unread(repo: Opened, listed: ListedSources, head: Commit | None) -> dict[str, list[SourceFile]] | None:
     """Return the listed files that are unread at `head`, by source. None: the positions of `head` were not listed."""
     options = dict(repo.storage_options.get("source") or {})
     found = {}
@@ -156,7 +161,7 @@ def _unread(repo: Opened, listed: Listing, head: Commit | None) -> dict[str, lis
             continue
         compute = functools.partial(asked.fingerprint, source, options=options)
         fingerprint = functools.partial(repo.session.fingerprints.fingerprint, compute=compute)
-        compared = compare(files, ledger, asked.intake_of(source).overwritten, fingerprint)
+        compared = compare_with_ledger(files, ledger, asked.intake_of(source).overwritten, fingerprint)
         found[name] = compared.fresh
         repo.session.touched.update({(file.source, file.path): file for file in compared.touched})
     return found
@@ -181,7 +186,7 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     for name, files in seen.files.items():
         source = repo.job.sources[name]
         intake = asked.intake_of(source)
-        picked = decide.choose(files, intake.max_files, intake.max_bytes)
+        picked = decide.choose_files(files, intake.max_files, intake.max_bytes)
         chosen.extend(picked)
         splits.extend(asked.splits(source, picked, options, repo.settings.split_bytes))
         if picked and asked.is_positioned(source):
@@ -231,7 +236,7 @@ def _batch_time(
     repo: Opened, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None
 ) -> decide.BatchTime:
     """Return the batch time by the pipeline's rule, raised to that of the last commit if it is earlier."""
-    observed = decide.Observed(
+    observed = decide.ObservedTimes(
         planned_ms=draft.created_ms,
         newest_ms=newest_ms,
         oldest_waiting_ms=draft.oldest_waiting_ms,
@@ -277,13 +282,13 @@ def given_time(repo: Opened, given: int | str) -> int:
     return check_batch_time(time_ms(given, repo.job.time_zone), what, repo.settings.batch_time_tolerance)
 
 
-def sweep_time(repo: Opened, head: Commit | None, seen: Waiting, given: int | str | None) -> int:
+def planned_sweep_time(repo: Opened, head: Commit | None, seen: Waiting, given: int | str | None) -> int:
     """Return the batch time of a sweep: the given time, or now, but never later than the oldest waiting file.
 
     If the pipeline's rule is a function, it is the time of the last batch.
     """
     previous = head.batch_time_ms if head is not None else None
-    observed = decide.Observed(
+    observed = decide.ObservedTimes(
         planned_ms=seen.listed_ms,
         oldest_waiting_ms=seen.oldest_ms,
         previous_ms=previous,
@@ -297,7 +302,7 @@ def sweep_time(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
 
 def is_due_now(repo: Opened, head: Commit | None, given: int | str | None) -> bool:
     """Whether a sweep would fire a timeout if no file waited. Lists nothing."""
-    return is_due(head, sweep_time(repo, head, Waiting(now_ms()), given), repo.job)
+    return is_due(head, planned_sweep_time(repo, head, Waiting(now_ms()), given), repo.job)
 
 
 def sweep_plan(repo: Opened, head: Commit | None, at_ms: int) -> Plan:

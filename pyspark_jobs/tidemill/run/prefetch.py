@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ..batch.batch import reading_of
-from ..batch.input import SMALL_BYTES, columns_read
+from ..batch.input import TOGETHER_BYTES, columns_read
 from ..batch.work import Engine
 from ..pipeline.job import Job
 from ..protocol import decide
@@ -69,7 +69,7 @@ def _early_reads(repo: Opened, plan: Plan, engine: Engine) -> dict[tuple[str, st
     return {(one.source, one.path): partial(read_early, sources[one.source], one, options) for one in plan.splits}
 
 
-class Ahead:
+class Prefetched:
     """The answers that wait to be taken: a look at the log, and what was read while a plan was created."""
 
     def __init__(self, repo: Opened) -> None:
@@ -93,9 +93,9 @@ class Ahead:
 
 
 MOST_FILES = 8
-MOST_BYTES = 16 * 1024**2
+_MOST_BYTES = 16 * 1024**2
 """How many files are read ahead at most, and how many bytes they have."""
-KEPT_BYTES = 64 * 1024**2
+_KEPT_BYTES = 64 * 1024**2
 """About how many bytes their rows take at most."""
 
 
@@ -110,9 +110,9 @@ def upcoming(repo: Opened, waiting: Mapping[str, Sequence[SourceFile]], plan: Pl
         source = repo.job.sources[name]
         left = itertools.islice((one for one in files if (name, one.path) not in planned), MOST_FILES + 1)
         intake = asked.intake_of(source)
-        picked = decide.choose(list(left), intake.max_files, intake.max_bytes)
-        if picked and asked.reads_ahead(source) is not None and all(one.size <= MOST_BYTES for one in picked):
-            return asked.splits(source, picked, options, max(MOST_BYTES, repo.settings.split_bytes))
+        picked = decide.choose_files(list(left), intake.max_files, intake.max_bytes)
+        if picked and asked.reads_ahead(source) is not None and all(one.size <= _MOST_BYTES for one in picked):
+            return asked.splits(source, picked, options, max(_MOST_BYTES, repo.settings.split_bytes))
     return []
 
 
@@ -126,9 +126,9 @@ def begin_reading(
     chosen: list[Split] = []
     for split in splits[:MOST_FILES]:
         is_part = split.requeued is not None or split.row_groups is not None
-        is_together = len(splits) > 1 and split.size <= SMALL_BYTES
+        is_together = len(splits) > 1 and split.size <= TOGETHER_BYTES
         size = split.size + sum(one.size for one in chosen)
-        if is_part or is_together or size > MOST_BYTES or split.source != splits[0].source:
+        if is_part or is_together or size > _MOST_BYTES or split.source != splits[0].source:
             break
         chosen.append(split)
     source = asked.reads_ahead(job.sources[chosen[0].source]) if chosen else None
@@ -136,5 +136,5 @@ def begin_reading(
         return {}
     reading = columns_read(job, chosen[0].source, reading_of(job, storage_options))
     return {
-        (one.split.source, one.split.path): one for one in source.read_ahead(chosen, block_rows, reading, KEPT_BYTES)
+        (one.split.source, one.split.path): one for one in source.read_ahead(chosen, block_rows, reading, _KEPT_BYTES)
     }

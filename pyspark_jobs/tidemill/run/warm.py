@@ -21,16 +21,16 @@ from ..engines import engine_for, has_spark
 from ..errors import InvalidInput, TidemillError
 from ..repo.opened import Opened
 from ..settings import Settings
-from ..sinks.asked import folder_of
+from ..sinks.asked import sink_folder
 from ..store import folder_store
 from ..values import dataclass
-from .workers import answers, check_places, tasks_to_ask
+from .workers import answers, check_worker_folders, tasks_to_ask
 
 _OLDEST_AIRFLOW = (3, 3)
 
 
 @dataclass(frozen=True)
-class Step:
+class WarmStep:
     """One thing that was checked or prepared: what was found, and how long it took in seconds.
 
     `problem` says why it is not as a run needs it, and is empty if it is.
@@ -56,14 +56,14 @@ class Warming:
     repo: Opened | None = None
     again: bool = False
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[WarmStep]:
         """Yield each step when it is done."""
         yield _timed("python", self._python)
         yield _timed("cache", self._cache)
         if self.engine == "spark" or (self.engine == "auto" and has_spark()):
             yield from self._spark()
         elif self.engine == "auto":
-            yield Step("spark", "PySpark is not installed; all batches run without it", 0.0)
+            yield WarmStep("spark", "PySpark is not installed; all batches run without it", 0.0)
         if self.repo is not None:
             yield from self._stores(self.repo)
         if (airflow := _version_of("apache-airflow")) is not None:
@@ -80,7 +80,7 @@ class Warming:
             raise InvalidInput(problem, hint="set tidemill.disk_cache_folder to a folder of this user with mode 700")
         return f"segments are kept in {inspection.cache_folder(self.settings)}"
 
-    def _spark(self) -> Iterator[Step]:
+    def _spark(self) -> Iterator[WarmStep]:
         from ..engines.session import wants_connect
         from ..engines.tuning import is_local
 
@@ -101,7 +101,7 @@ class Warming:
             if job.problem:
                 return
 
-    def _stores(self, repo: Opened) -> Iterator[Step]:
+    def _stores(self, repo: Opened) -> Iterator[WarmStep]:
         places = [("root", "root", repo.place)]
         places += [(f"source {name}", "source", one.place) for name, one in repo.job.sources.items() if one.place]
         places += [(f"sink {name}", "sink", path) for name, path in _sinks(repo).items()]
@@ -109,13 +109,13 @@ class Warming:
             yield _timed(name, functools.partial(_listed, place, repo.storage_options.get(section)))
 
 
-def _timed(name: str, check: Callable[[], str]) -> Step:
+def _timed(name: str, check: Callable[[], str]) -> WarmStep:
     started = time.perf_counter()
     try:
         found, problem = check(), ""
     except TidemillError as error:
         found, problem = "", str(error)
-    return Step(name, found, time.perf_counter() - started, problem)
+    return WarmStep(name, found, time.perf_counter() - started, problem)
 
 
 def _java() -> str:
@@ -144,7 +144,7 @@ def _workers(engine: Engine, settings: Settings, repo: Opened | None) -> str:
     if repo is None:
         found = answers(engine, Inspection(tasks_to_ask(engine), (), settings))
     else:
-        found = check_places(repo, engine)
+        found = check_worker_folders(repo, engine)
     hosts = sorted({f"{one['host']} (Python {one['version']}, tidemill {one['tidemill']})" for one in found})
     return f"{count_of(len(found), 'task')} on {', '.join(hosts)}"
 
@@ -157,7 +157,7 @@ def _listed(place: str, options: Mapping[str, Any] | None) -> str:
 
 def _sinks(repo: Opened) -> dict[str, str]:
     sinks = {name: write.sink for name, write in repo.pipeline.sinks.items()}
-    return {name: folder.path for name, sink in sinks.items() if (folder := folder_of(sink)) is not None}
+    return {name: folder.path for name, sink in sinks.items() if (folder := sink_folder(sink)) is not None}
 
 
 def _version_of(distribution: str) -> str | None:

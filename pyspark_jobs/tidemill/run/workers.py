@@ -22,7 +22,7 @@ from ..errors import InvalidInput
 from ..pipeline.job import Job
 from ..protocol.records import Plan
 from ..repo.opened import Opened
-from ..sources.asked import folder_of
+from ..sources.asked import source_folder
 from ..store import folder_uri
 
 _MOST = 64
@@ -33,7 +33,7 @@ _REACH = "give the workers the credentials, the endpoint and the folders that th
 _INSTALL = "ship the driver's environment to them (`spark.archives`), or install the same packages where they run"
 
 
-def check_folders(repo: Opened) -> None:
+def check_shared_folders(repo: Opened) -> None:
     """Raise `InvalidInput` if a folder that tasks use is on this machine, unless the settings say that it is shared."""
     shared = [os.path.realpath(one) for one in repo.settings.shared_folders.split(os.pathsep) if one]
     for what, uri in [("root", folder_uri(repo.root)), *_sources(repo.job)]:
@@ -54,10 +54,10 @@ def check_workers(repo: Opened, engine: Engine, plan: Plan) -> list[str]:
     return sorted({f"a worker on `{one['host']}`: {one['cache']}" for one in found if one["cache"]})
 
 
-def check_places(repo: Opened, engine: Engine) -> list[dict[str, Any]]:
+def check_worker_folders(repo: Opened, engine: Engine) -> list[dict[str, Any]]:
     """Like `check_workers` without a plan or a repository: workers only list the folders. Return what they found."""
     if engine.is_remote:
-        check_folders(repo)
+        check_shared_folders(repo)
     places = [("repository", "root", repo.place)]
     places += [(what, "source", place) for what, place in _sources(repo.job)]
     folders = [Reachable(what, place, repo.storage_options.get(section)) for what, section, place in places]
@@ -112,7 +112,12 @@ def _files(repo: Opened, plan: Plan) -> list[Reachable]:
     found: dict[str, Reachable] = {}
     for split in plan.splits:
         source = repo.job.sources.get(split.source)
-        if split.requeued is None and source is not None and source.place is not None and folder_of(source) is not None:
+        if (
+            split.requeued is None
+            and source is not None
+            and source.place is not None
+            and source_folder(source) is not None
+        ):
             uri, file = source.place, split.path
             if os.path.isfile(uri.removeprefix("file://")):  # the source is this file
                 uri, _, file = uri.rpartition("/")

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .casts import checked, conform, difference, matching, one_batch
+from .casts import checked_buffers, conform, difference, matching, one_batch
 from .cells import array_of, cell_array, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .differs import as_bits, differs
@@ -31,8 +31,8 @@ from .plain import (
 )
 from .python import from_dataclass
 from .spark import from_spark, spark_json
-from .types import TIMESTAMP, TIMESTAMP_NTZ, check_depth, check_names, has_within, listed, normalise
-from .widening import FieldChange, compare, shared_columns, widened
+from .types import TIMESTAMP, TIMESTAMP_NTZ, check_column_names, check_depth, has_within, in_backticks, normalise
+from .widening import FieldChange, field_changes, shared_columns, widened
 
 __all__ = [
     "TIMESTAMP",
@@ -42,19 +42,19 @@ __all__ = [
     "as_bits",
     "binary_array",
     "cell_array",
-    "check_names",
-    "checked",
-    "compare",
+    "check_column_names",
+    "checked_buffers",
     "conform",
     "difference",
     "differs",
     "empty_batch",
     "empty_table",
+    "field_changes",
     "has_within",
+    "in_backticks",
     "int64_array",
     "int64_scalar",
     "is_unnamed",
-    "listed",
     "literal",
     "matching",
     "normalise",
@@ -91,7 +91,7 @@ def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
     if not fields:
         raise InvalidInput(f"read schema {_shown(schema)}: it has no columns, expected for example `a int, b string`")
     check_depth(fields)
-    check_names([field.name for field in fields], f"schema {_shown(schema)}")
+    check_column_names([field.name for field in fields], f"schema {_shown(schema)}")
     return normalise(pa.schema(fields))
 
 

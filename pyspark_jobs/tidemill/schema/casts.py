@@ -14,13 +14,13 @@ from ..errors import InvalidInput
 from .ddl import type_ddl
 from .kernels import pc
 from .plain import empty_batch, int64_array
-from .types import has_within, listed, normalise
+from .types import has_within, in_backticks, normalise
 
-Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
-Data = TypeVar("Data", pa.RecordBatch, pa.Table, pa.Array, pa.ChunkedArray)
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+_Data = TypeVar("_Data", pa.RecordBatch, pa.Table, pa.Array, pa.ChunkedArray)
 
 
-def checked(data: Data, what: str) -> Data:
+def checked_buffers(data: _Data, what: str) -> _Data:
     """Return `data` if its buffers match its type: offsets within buffers, text in UTF-8.
 
     Raises `InvalidInput` otherwise; `what` names the data. Use it for data from a user's code, because all later code
@@ -50,11 +50,11 @@ def difference(expected: pa.Schema, found: pa.Schema) -> str | None:
     said += [f"missing column `{name} {type_ddl(kind)}`" for name, kind in wanted.items() if name not in there]
     said += [f"unexpected column `{name} {type_ddl(kind)}`" for name, kind in there.items() if name not in wanted]
     if not said and list(wanted) != list(there):
-        said = [f"the columns are in the order {listed(there)}, expected {listed(wanted)}"]
+        said = [f"the columns are in the order {in_backticks(there)}, expected {in_backticks(wanted)}"]
     return "; ".join(said) or None
 
 
-def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
+def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
     """Return `rows` with the columns of `schema`, matched by name, in its order, and cast without loss.
 
     Raises `InvalidInput` for a column that is missing or whose values do not fit; `what` names the rows.
@@ -65,11 +65,11 @@ def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
         if index < 0:
             why = "appears twice" if field.name in rows.schema.names else "is missing"
             raise InvalidInput(
-                f"{what}: column `{field.name}` {why}; found {listed(rows.schema.names)}, "
-                f"expected {listed(schema.names)}"
+                f"{what}: column `{field.name}` {why}; found {in_backticks(rows.schema.names)}, "
+                f"expected {in_backticks(schema.names)}"
             )
         columns.append(_cast(rows.column(index), field, what))
-    made: Rows = type(rows).from_arrays(columns, schema=schema)
+    made: _Rows = type(rows).from_arrays(columns, schema=schema)
     return made
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..spelling import nearest
-from .types import TIMESTAMP, TIMESTAMP_NTZ, check_names
+from .types import TIMESTAMP, TIMESTAMP_NTZ, check_column_names
 
 _NAMED: dict[str, pa.DataType] = {
     "boolean": pa.bool_(), "bool": pa.bool_(),
@@ -116,7 +116,7 @@ class _Reader:
         fields = [self._field()]
         while self._take(","):
             fields.append(self._field())
-        check_names([field.name for field in fields], where)
+        check_column_names([field.name for field in fields], where)
         return fields
 
     def _field(self) -> pa.Field:

@@ -61,7 +61,7 @@ def _within(kind: pa.DataType) -> list[pa.DataType]:
     return [kind.field(place).type for place in range(kind.num_fields)]
 
 
-def check_names(names: Sequence[str], where: str) -> None:
+def check_column_names(names: Sequence[str], where: str) -> None:
     """Raise `InvalidInput` if two columns have the same name. As in Spark and SQL, names are case-insensitive."""
     seen: dict[str, str] = {}
     for name in names:
@@ -77,7 +77,7 @@ def has_within(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool
     return wanted(kind) or any(has_within(kind.field(place).type, wanted) for place in range(kind.num_fields))
 
 
-def listed(names: Iterable[str]) -> str:
+def in_backticks(names: Iterable[str]) -> str:
     """Return names for a message: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names) or "no columns"
 
@@ -102,7 +102,7 @@ def _canonical(kind: pa.DataType, column: str) -> pa.DataType:
 
 def _canonical_nested(kind: pa.DataType, column: str) -> pa.DataType:
     if pt.is_struct(kind):
-        check_names([field.name for field in kind], f"struct column `{column}`")
+        check_column_names([field.name for field in kind], f"struct column `{column}`")
         return pa.struct([pa.field(f.name, _canonical(f.type, f"{column}.{f.name}"), f.nullable) for f in kind])
     if pt.is_map(kind):
         return pa.map_(_canonical(kind.key_type, f"{column}.key"), _canonical(kind.item_type, f"{column}.value"))

@@ -1,7 +1,7 @@
 """Which columns can be read through other columns without loss, and reading them so.
 
-`compare` names every difference between two schemas, and says whether data of the old one can be read through the new
-one; `widened` reads it. INVARIANT: widening keeps values, key hashes and the order of keys, because all widths of a
+`field_changes` names every difference between two schemas, and says whether data of the old one can be read through the
+new one; `widened` reads it. INVARIANT: widening keeps values, key hashes and the order of keys, because all widths of a
 type have the same canonical bytes (docs/format.md, "Key hash").
 """
 
@@ -42,7 +42,7 @@ class FieldChange:
         return f"column `{self.path}` is {self.before}, now {self.after}"
 
 
-def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: Exact = "nowhere") -> list[FieldChange]:
+def field_changes(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: Exact = "nowhere") -> list[FieldChange]:
     """Return the differences between two schemas. With `grows`, new nullable fields are accepted.
 
     Keys do not grow, because a further field changes their hashes. Where values are `exact`, equal ones must stay
@@ -51,7 +51,7 @@ def compare(before: pa.Schema, after: pa.Schema, *, grows: bool, exact: Exact = 
     changes.
 
     >>> old, new = pa.schema([("n", pa.int32())]), pa.schema([("n", pa.int64()), ("s", pa.string())])
-    >>> [(change.path, change.is_accepted) for change in compare(old, new, grows=True)]
+    >>> [(change.path, change.is_accepted) for change in field_changes(old, new, grows=True)]
     [('n', True), ('s', True)]
     """
     return list(_fields("", list(before), list(after), _Rule(grows, exact)))
@@ -78,7 +78,7 @@ class _Rule:
 def widened(columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `columns` as columns of `schema`, by name. A column that they lack is null.
 
-    `compare` must have said that all differences are accepted.
+    `field_changes` must have said that all differences are accepted.
     """
     rows, there = columns.num_rows, set(columns.schema.names)
     made = [
@@ -155,9 +155,9 @@ def shared_columns(before: pa.Schema, after: pa.Schema) -> tuple[pa.Schema, list
             rest.append(FieldChange(field.name, "", _shown(field), False))
             continue
         other = known[field.name]
-        if all(one.is_accepted for one in compare(pa.schema([other]), pa.schema([field]), grows=False)):
+        if all(one.is_accepted for one in field_changes(pa.schema([other]), pa.schema([field]), grows=False)):
             found.append(field)
-        elif all(one.is_accepted for one in compare(pa.schema([field]), pa.schema([other]), grows=False)):
+        elif all(one.is_accepted for one in field_changes(pa.schema([field]), pa.schema([other]), grows=False)):
             found.append(other)
         else:
             rest.append(FieldChange(field.name, _shown(other), _shown(field), False))

@@ -14,7 +14,7 @@ from .contract import Applied, Change, Options, Seen, Sink, SinkPlace
 from .folder import Folder
 
 
-def folder_of(sink: Sink | None) -> Folder | None:
+def sink_folder(sink: Sink | None) -> Folder | None:
     """Return the folder of plain files that is the place of a sink, by its `folder`. None: it has another place."""
     return cast("Folder | None", getattr(sink, "folder", None))
 

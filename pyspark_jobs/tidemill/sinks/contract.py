@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ..protocol.records import OutputFile, PublishedFile
-from ..store import Entry, Store
+from ..store import ListedObject, Store
 from ..values import dataclass
 
 Options = Mapping[str, Any] | None
@@ -80,7 +80,7 @@ class Change:
     adds: Sequence[tuple[int, OutputFile]] = ()
     withdraws: Sequence[Withdrawn] = ()
     same_rows: bool = False
-    there: Mapping[str, Entry] | None = None
+    there: Mapping[str, ListedObject] | None = None
     """What `Folder.listed` returned for this change just before; None: the sink looks itself."""
 
 
@@ -150,8 +150,8 @@ class Sink(Protocol):
         A call may be repeated, also by another process, until the driver has recorded the version, and by one that
         stalled, after that. A user may ask for earlier versions again, for a place that was lost. INVARIANT: a version
         that the place has got once is not added again, also if a later one withdrew it; where only the driver can know
-        that, the place is a `Folder`. `forms.rows_of` reads the rows, whatever sink has staged them. CRASH: parts may
-        be visible; the next run calls it again.
+        that, the place is a `Folder`. `forms.rows_of_change` reads the rows, whatever sink has staged them. CRASH:
+        parts may be visible; the next run calls it again.
         """
 
     def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..schema import int64_array
 from ..schema.kernels import call
 
-SMALL_ROWS = 10_000
+DICTIONARY_ROWS = 10_000
 """Up to so many rows, every column gets a dictionary, as Arrow and Spark write them."""
 SAMPLE_ROWS = 2048
 """How many values are sampled from the start of a column, and again from all rows."""
@@ -27,7 +27,7 @@ A fixed distance would miss repetitions in values that alternate."""
 
 def columns_with_dictionary(rows: pa.Table) -> bool | list[str]:
     """Return the value of `use_dictionary` for Arrow's writer: True, or the paths of leaf columns."""
-    if rows.num_rows <= SMALL_ROWS:
+    if rows.num_rows <= DICTIONARY_ROWS:
         return True
     spread = int64_array([int(part * rows.num_rows) for part in _POSITIONS])
     chosen = [field for field, column in zip(rows.schema, rows.columns, strict=True) if _repeats(column, spread)]

@@ -128,7 +128,7 @@ class Json(Parquet):
         """Raise `InvalidInput` as `Parquet.check`, and for maps whose keys are not strings, numbers or times."""
         super().check(schema)
         for field in schema:
-            json_text.check_keys(field.type, field.name)
+            json_text.check_map_keys(field.type, field.name)
 
 
 __all__ = ["Json", "Parquet"]

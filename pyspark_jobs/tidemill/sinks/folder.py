@@ -13,7 +13,7 @@ from functools import partial
 
 from ..errors import CorruptState
 from ..protocol.records import OutputFile, PublishedFile, digest
-from ..store import Entry, ObjectMissing, ObjectReplaced, Store, folder_store, side_by_side
+from ..store import ListedObject, ObjectMissing, ObjectReplaced, Store, folder_store, side_by_side
 from ..values import dataclass
 from .contract import Applied, Change, Options, Owner, Seen, SinkPlace
 from .public import beginning, parsed, prefix, public_name
@@ -67,7 +67,7 @@ class Folder:
             if found is not None and found.is_of(owner) and found.version > since:
                 yield Seen(entry.name, found.version, found.is_ours(owner), found.uuid, entry.size)
 
-    def listed(self, change: Change, at: SinkPlace) -> Mapping[str, Entry]:
+    def listed(self, change: Change, at: SinkPlace) -> Mapping[str, ListedObject]:
         """Return which files of a version are in the folder. `CorruptState` if another history published the version.
 
         `apply` asks this first.
@@ -135,7 +135,7 @@ def _remove(folder: Store, owner: Owner, names: Sequence[str]) -> None:
     folder.delete_many(names)
 
 
-def _altered(folder: Store, there: Entry, file: PublishedFile, deep: bool) -> str | None:
+def _altered(folder: Store, there: ListedObject, file: PublishedFile, deep: bool) -> str | None:
     """Return how a published file differs from its record, or None. A file that has just been moved does not."""
     if there.size != file.size:
         return f"found {there.size} bytes, but {file.size} were published"
@@ -150,7 +150,7 @@ def _altered(folder: Store, there: Entry, file: PublishedFile, deep: bool) -> st
     return None if found == file.checksum else f"found checksum {found}, but {file.checksum} was published"
 
 
-def _listed(folder: Store, change: Change, owner: Owner) -> dict[str, Entry]:
+def _listed(folder: Store, change: Change, owner: Owner) -> dict[str, ListedObject]:
     """Return the files of this version in the folder. `CorruptState` if another history published the version."""
     targets, found = _targets(change, owner), {}
     suffixes = dict.fromkeys(file.suffix for file in targets.values())
@@ -171,11 +171,11 @@ def _listed(folder: Store, change: Change, owner: Owner) -> dict[str, Entry]:
     return found
 
 
-def _entries(folder: Store, prefix: str) -> list[Entry]:
+def _entries(folder: Store, prefix: str) -> list[ListedObject]:
     return list(folder.list(prefix))
 
 
-def _published(folder: Store, store: Store, file: OutputFile, name: str, there: Entry | None) -> PublishedFile:
+def _published(folder: Store, store: Store, file: OutputFile, name: str, there: ListedObject | None) -> PublishedFile:
     if there is None:
         etag = _copy(folder, store, file, name)
     else:

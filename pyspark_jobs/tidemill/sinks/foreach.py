@@ -19,7 +19,7 @@ from ..errors import InvalidInput, kind_of
 from . import forms
 from .contract import Applied, Change, Seen, SinkPlace, Staged
 
-Function = Callable[..., Any]
+_Function = Callable[..., Any]
 """`fn(table, batch_id)`, or `fn(table, batch_id, withdrawn=())`."""
 
 
@@ -30,10 +30,10 @@ class ForeachBatch:
     path = ""
     uri = ""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: _Function) -> None:
         if not callable(function):
             raise InvalidInput(f"foreachBatch: expected a function of (table, batch_id), found {function!r}")
-        self.function: Function | None = function
+        self.function: _Function | None = function
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "function": None}
@@ -65,7 +65,7 @@ class ForeachBatch:
         An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
         becomes `StoreUnavailable`, because another system that the function uses may recover."""
         assert self.function is not None  # the driver has it; only workers do not
-        version, table = change.version, forms.rows_of(change, at).select(change.schema.names)
+        version, table = change.version, forms.rows_of_change(change, at).select(change.schema.names)
         withdrawn = [one.version for one in change.withdraws if not one.path]
         try:
             if withdrawn:
@@ -89,7 +89,7 @@ class ForeachBatch:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"
 
 
-def _takes_withdrawn(function: Function) -> bool:
+def _takes_withdrawn(function: _Function) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin without a signature

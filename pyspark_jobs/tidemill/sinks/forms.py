@@ -64,7 +64,7 @@ def with_added(schema: Iterable[pa.Field], nullable: bool = True) -> pa.Schema:
     return pa.schema([*schema, *(pa.field(name, pa.int64(), nullable) for name in ADDED)])
 
 
-def rows_of(change: Change, at: SinkPlace) -> pa.Table:
+def rows_of_change(change: Change, at: SinkPlace) -> pa.Table:
     """Return the rows that a change adds, in order, with `_batch_id` and `_seq`.
 
     They may be in files of any form, because another sink may have staged them. `CorruptState` if one is not as its
@@ -96,4 +96,4 @@ def _from_parquet(data: bytes, schema: pa.Schema) -> pa.Table:
     return conform(found, schema, "read an output file")
 
 
-_FORMS = {PARQUET: _Form(_parquet, _from_parquet), JSON: _Form(json_text.encode, json_text.decode)}
+_FORMS = {PARQUET: _Form(_parquet, _from_parquet), JSON: _Form(json_text.rows_to_json, json_text.rows_from_json)}

@@ -2,7 +2,7 @@
 
 Nulls are omitted, also in structs. NaN and infinities are strings. Times are ISO 8601 in UTC with three digits of a
 second, or six if needed. Decimals keep their scale, binary is base64, and keys of maps are strings.
-INVARIANT: `decode` of `encode` returns equal rows.
+INVARIANT: `rows_from_json` of `rows_to_json` returns equal rows.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ..sources.text_format import JsonFormat, TextLimits
 _LINE_END = "chr(10)"
 
 
-def check_keys(kind: pa.DataType, column: str) -> None:
+def check_map_keys(kind: pa.DataType, column: str) -> None:
     """Raise `InvalidInput` if a map has keys that cannot be names in JSON."""
     if pt.is_map(kind):
         if pt.is_nested(kind.key_type) or pt.is_binary(kind.key_type):
             raise InvalidInput(
                 f"column `{column}` is {type_ddl(kind)}: JSON cannot hold such keys, expected strings, numbers or times"
             )
-        check_keys(kind.item_type, column)
+        check_map_keys(kind.item_type, column)
     elif pt.is_struct(kind):
         for field in kind:
-            check_keys(field.type, f"{column}.{field.name}")
+            check_map_keys(field.type, f"{column}.{field.name}")
     elif pt.is_list(kind):
-        check_keys(kind.value_type, column)
+        check_map_keys(kind.value_type, column)
 
 
-def encode(rows: pa.Table) -> bytes:
+def rows_to_json(rows: pa.Table) -> bytes:
     """Return the rows as JSON, one line a row."""
     if rows.num_rows == 0:
         return b""
@@ -45,8 +45,8 @@ def encode(rows: pa.Table) -> bytes:
     return b"".join(_characters(chunk) for chunk in made.chunks)
 
 
-def decode(data: bytes, schema: pa.Schema) -> pa.Table:
-    """Return the rows of lines that `encode` wrote, in the columns of `schema`."""
+def rows_from_json(data: bytes, schema: pa.Schema) -> pa.Table:
+    """Return the rows of lines that `rows_to_json` wrote, in the columns of `schema`."""
     files = opener(schema, JsonFormat(), TextLimits(MOST_ROWS, BLOCK_BYTES), "UTC")
     tables = [empty_table(schema)]
     try:

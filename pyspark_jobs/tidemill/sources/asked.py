@@ -26,7 +26,7 @@ from .contract import (
     SourceFolder,
 )
 
-Options = Mapping[str, Any] | None
+_Options = Mapping[str, Any] | None
 
 
 def is_positioned(source: Source) -> bool:
@@ -37,17 +37,17 @@ def is_positioned(source: Source) -> bool:
     return bool(getattr(source, "is_positioned", False))
 
 
-def folder_of(source: Source) -> SourceFolder | None:
+def source_folder(source: Source) -> SourceFolder | None:
     """Return the folder whose files a source reads, by its `folder`. None: it reads something else."""
     return cast("SourceFolder | None", getattr(source, "folder", None))
 
 
-def look(source: Source, name: str, since: str | None, options: Options = None) -> list[SourceFile]:
+def look_at_source(source: Source, name: str, since: str | None, options: _Options = None) -> list[SourceFile]:
     """Return what a source can read now, by its `look`. `InvalidInput` if that is not as its protocol says.
 
     INVARIANT: what a plan names can be written, read back and distinguished.
     """
-    if folder_of(source) is not None:
+    if source_folder(source) is not None:
         return source.look(name, since, options)
     what = f"source `{name}`: look"
     if is_positioned(source) and source.place is None:
@@ -89,7 +89,7 @@ def parsing_of(source: Source) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", getattr(source, "parsing", {}))
 
 
-def fingerprint(source: Source, file: SourceFile, options: Options = None) -> str | None:
+def fingerprint(source: Source, file: SourceFile, options: _Options = None) -> str | None:
     """Return a text that depends on the bytes of a file now, by the source's `fingerprint(file, options)`.
 
     None if it would cost too much to read, or if the source cannot tell.
@@ -98,7 +98,7 @@ def fingerprint(source: Source, file: SourceFile, options: Options = None) -> st
 
 
 def splits(
-    source: Source, files: Sequence[SourceFile], options: Options = None, split_bytes: int = SPLIT_BYTES
+    source: Source, files: Sequence[SourceFile], options: _Options = None, split_bytes: int = SPLIT_BYTES
 ) -> list[Split]:
     """Return one split for each file, or parts of about `split_bytes`, by `splits(files, options, split_bytes)`."""
     if hasattr(source, "splits"):
@@ -106,7 +106,7 @@ def splits(
     return [Split(one.source, one.path, one.etag, one.size, one.modified_ms) for one in files]
 
 
-def read_early(source: Source, split: Split, options: Options = None) -> Early | None:
+def read_early(source: Source, split: Split, options: _Options = None) -> Early | None:
     """Read a file as a whole for `ReadContext.early`, by the source's `read_early(split, options)`.
 
     None if it is not as planned, or not in a remote store.
@@ -142,7 +142,7 @@ def reads_ahead(source: Source) -> ReadsAhead | None:
     return cast("ReadsAhead | None", source if hasattr(source, "read_ahead") else None)
 
 
-def parse(
+def parse_records(
     source: Source, path: str, texts: Sequence[str], time_zone: str, header: str | None = None
 ) -> pa.Table | list[Misfit]:
     """Return a row for each text, which is a record of the file `path`, or the texts that are no rows.

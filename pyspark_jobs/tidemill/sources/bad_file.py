@@ -13,7 +13,7 @@ from .contract import Block
 from .file_columns import FileColumns
 from .unreadable import Unreadable
 
-KEPT_BYTES = 128 * 1024**2
+_KEPT_BYTES = 128 * 1024**2
 """With `badFiles="quarantine"`, up to so many bytes of rows are kept until all are decoded. A larger file is read
 twice."""
 
@@ -55,12 +55,12 @@ def _lost(rows: int | None) -> str:
 
 
 def decoded_fully(blocks: Iterator[Block]) -> list[Block] | None:
-    """Read all blocks and return them, or None if they are larger than `KEPT_BYTES`."""
+    """Read all blocks and return them, or None if they are larger than `_KEPT_BYTES`."""
     kept: list[Block] = []
     size = 0
     for block in blocks:
         size += block.rows.nbytes
         kept.append(block)
-        if size > KEPT_BYTES:
+        if size > _KEPT_BYTES:
             kept.clear()
-    return kept if size <= KEPT_BYTES else None
+    return kept if size <= _KEPT_BYTES else None

@@ -19,7 +19,7 @@ from ..errors import InternalError, StoreUnavailable
 from ..schema import literal
 from ..values import dataclass
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 _CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
 _local = threading.local()
@@ -39,7 +39,7 @@ class Refused(Exception):
     """DuckDB refused a statement, because of its text or of the data. The environment is not to blame."""
 
 
-def guarded(call: Callable[[], Result]) -> Result:
+def guarded(call: Callable[[], _Result]) -> _Result:
     """Call DuckDB for a user's statement. Raises `Refused` only if the statement or the data is to blame.
 
     Too little memory, a file or a connection that fails is `StoreUnavailable`, a bug of DuckDB is `InternalError`, and

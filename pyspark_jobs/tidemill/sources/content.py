@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from ..errors import StoreUnavailable, TidemillError
-from ..store import Entry, ObjectMissing, Store
+from ..store import ListedObject, ObjectMissing, Store
 from ..store.walk import entry
 
 WHOLE_BYTES = 64 * 1024**2
 """An object of at most this size is fetched by one request."""
-SMALL_BYTES = 1024**2
+READ_ONCE_BYTES = 1024**2
 """A local file of at most this size is read once, for its fingerprint and for its rows."""
 _BUFFER_BYTES = 8 * 1024**2
 
@@ -82,7 +82,7 @@ class Content:
         self._path = store.local_path(name)
         self.data: bytes | None = None
         """All bytes, if they are in memory."""
-        self.entry: Entry | None = None
+        self.entry: ListedObject | None = None
         if self._path is None and size <= WHOLE_BYTES:
             self.data, self.entry = store.read(name)
         self.at_once = self.data is not None

@@ -1,4 +1,4 @@
-"""The protocols `Source` and `Step`, and what passes through them: files, blocks of rows.
+"""The protocols `Source` and `StatelessStep`, and what passes through them: files, blocks of rows.
 
 Values only. INVARIANT: blocks depend only on the file's bytes, on `block_rows` and on the columns that are read, not on
 where or how often the file is read.
@@ -55,7 +55,7 @@ class SourceFile:
     position: str = ""
 
     @classmethod
-    def planned(cls, split: Split) -> SourceFile:
+    def of_split(cls, split: Split) -> SourceFile:
         """Return what a split was planned from."""
         return cls(split.source, split.path, split.etag, split.size, split.modified_ms)
 
@@ -216,7 +216,7 @@ class Source(Protocol):
         """
 
 
-class Step(Protocol):
+class StatelessStep(Protocol):
     """A stateless step over rows. It is sent to the workers by pickle."""
 
     @property

@@ -25,10 +25,10 @@ from ..quarantine.rejects import FAILFAST
 from ..quarantine.rows import ABANDON_PLAN
 from ..schema import empty_batch, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
-from ..store import Entry, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
+from ..store import ListedObject, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
 from .bad_file import bad_file, damaged_meanwhile, decoded_fully, refused
 from .columns_by_name import ColumnsByName
-from .content import SMALL_BYTES, Content
+from .content import READ_ONCE_BYTES, Content
 from .contract import (
     BLOCK_BYTES,
     HIDDEN,
@@ -46,13 +46,13 @@ from .contract import (
 )
 from .decode import Reading, blocks
 from .file_columns import FileColumns, columns_of_files, metadata_of
-from .fingerprint import fingerprint
+from .fingerprint import content_fingerprint
 from .folder import entries_of, open_folder
 from .formats import text_format
 from .listing import Selection, check_single, ordered, partition_values
 from .options import FORMATS, Flag, Format, Mode, known_options, read_options
-from .parquet import ParquetColumns, read_parquet, row_group_ranges, rows_of
-from .text import TextAhead, count_rows, opener, parse_texts, read_blocks, read_small
+from .parquet import ParquetColumns, footer_rows, read_parquet, row_group_ranges
+from .text import TextAhead, count_rows, opener, parse_texts, read_blocks, read_small_texts
 from .text_format import RECORD_BYTES, CsvFormat, TextFormat, TextLimits
 from .unreadable import Unreadable
 
@@ -266,7 +266,7 @@ class Files:
         """Return a text that depends on the bytes of a file now, or None if it is gone or too large to be read."""
         store, _ = open_folder(self.path, storage_options)
         try:
-            return fingerprint(Content(store, file.path, file.size), self.format)
+            return content_fingerprint(Content(store, file.path, file.size), self.format)
         except (ObjectMissing, StoreUnavailable):
             return None
 
@@ -303,7 +303,7 @@ class Files:
             content = self._loaded(store, split, None)
         except (ObjectMissing, TidemillError):
             return None  # the error comes again when a task reads the file
-        return Early(content, fingerprint(content, self.format))
+        return Early(content, content_fingerprint(content, self.format))
 
     def read_small(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> Iterator[SmallFiles | None]:
         """Yield the rows of small text files, those of a folder together; see `asked.read_small`.
@@ -319,7 +319,7 @@ class Files:
                 continue
             files = self._opener(columns, block_rows, context)
             loaded = [self._small(store, split, context) for split in found]
-            yield from read_small(loaded, files, columns)
+            yield from read_small_texts(loaded, files, columns)
 
     def _small(self, store: Store, split: Split, context: ReadContext) -> tuple[bytes, str | None] | None:
         """Return the bytes of a small file and its fingerprint, or None if it is not as planned."""
@@ -329,7 +329,7 @@ class Files:
         except (ObjectMissing, TidemillError):
             return None
         assert content.data is not None
-        return content.data, fingerprint(content, self.format) if early is None else early.fingerprint
+        return content.data, content_fingerprint(content, self.format) if early is None else early.fingerprint
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows, with their rejects; see `Source.read`.
@@ -341,13 +341,13 @@ class Files:
         try:
             early = context.read_before(split)
             content = Content(store, split.path, split.size) if early is None else early.content
-            is_small = split.size <= SMALL_BYTES
+            is_small = split.size <= READ_ONCE_BYTES
             if is_small:
                 content.load()  # what changes after the check does not matter
             self._check_unchanged(store, split, content.entry)
             whole = None
             if _is_first(split):
-                whole = fingerprint(content, self.format) if early is None else early.fingerprint
+                whole = content_fingerprint(content, self.format) if early is None else early.fingerprint
             has_blocks = False
             for block in self._blocks(store, split, content, block_rows, context):
                 yield block if block.number else dataclasses.replace(block, fingerprint=whole)
@@ -466,7 +466,7 @@ class Files:
         """Return how many rows a bad file has, or None if it does not say."""
         with content.reading():
             if self._text is None:
-                return rows_of(content.ranges)
+                return footer_rows(content.ranges)
             limits = TextLimits(_COUNTED_ROWS, BLOCK_BYTES, self._record_bytes)
             return count_rows(content.source, self._text, limits, context.time_zone)
 
@@ -511,7 +511,7 @@ class Files:
         with content.reading():
             yield from read_parquet(content.ranges, wanted, split)
 
-    def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
+    def _entries(self, store: Store, only: str | None, name: str) -> list[ListedObject]:
         entries = entries_of(store, only, self.intake.selection.enters)
         if entries is not None:
             return entries
@@ -523,7 +523,7 @@ class Files:
         missing = "no such folder" if store.local_path("x") is not None else "no object has this prefix"
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
 
-    def _check_unchanged(self, store: Store, split: Split, read: Entry | None) -> None:
+    def _check_unchanged(self, store: Store, split: Split, read: ListedObject | None) -> None:
         """Raise `InvalidInput` if a file is not the planned one.
 
         `read` is the entry that came with its bytes; None: ask now.

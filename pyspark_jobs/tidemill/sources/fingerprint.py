@@ -1,4 +1,4 @@
-"""`fingerprint`: tells whether a file whose modification time or ETag changed still has the same bytes.
+"""`content_fingerprint`: tells whether a file whose modification time or ETag changed still has the same bytes.
 
 INVARIANT: equal fingerprints mean equal bytes, but for accidents that a checksum does not catch. A file that would cost
 too much to read has no fingerprint, and counts as changed.
@@ -19,7 +19,7 @@ _ENDS = 4096
 """How much of each end is hashed in addition to the checksum of all bytes."""
 
 
-def fingerprint(content: Content, format: str) -> str | None:
+def content_fingerprint(content: Content, format: str) -> str | None:
     """Return a text that depends on the bytes of a file, or None for a large file that is not Parquet.
 
     It covers all bytes of a file of at most `WHOLE_BYTES`, and both ends of a larger Parquet file.

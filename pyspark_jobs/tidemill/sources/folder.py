@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..store import Enters, Entry, Store, folder_store
+from ..store import Enters, ListedObject, Store, folder_store
 
 
 def open_folder(path: str, storage_options: Mapping[str, Any] | None = None) -> tuple[Store, str | None]:
@@ -22,7 +22,7 @@ def open_folder(path: str, storage_options: Mapping[str, Any] | None = None) -> 
     return store, None
 
 
-def entries_of(store: Store, only: str | None, enters: Enters | None = None) -> list[Entry] | None:
+def entries_of(store: Store, only: str | None, enters: Enters | None = None) -> list[ListedObject] | None:
     """Return what the folder has, or the single file `only`. None: there is no such folder, or nothing has the prefix.
 
     `only` is the name of a single file, as `open_folder` returned it. `enters` decides which local folders are read.

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..names import REQUEUED as REQUEUED_FOLDER
-from ..names import is_requeued
+from ..names import REQUEUED_FOLDER, is_requeued
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
@@ -38,7 +37,7 @@ LEDGER_SCHEMA = _native.MapSchema("files", _KEY, pa.schema([]), _VALUE)
 READ, SKIPPED, EARLIER, REQUEUED, QUARANTINED = "read", "skipped", "earlier", "requeued", "quarantined"
 """How a file came into the ledger: a batch read it, `skip` took it out, it was there before `start="latest"`, it has
 requeued rows that no batch has read yet, or a batch put it in quarantine as a whole."""
-LISTED = 10
+_LISTED = 10
 """How many overwritten files an error names."""
 
 Fingerprint = Callable[[SourceFile], str | None]
@@ -58,7 +57,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Compared:
+class LedgerComparison:
     """The listed files of a source, compared with the ledger. Both lists keep the order of the listing.
 
     `fresh` are to be read. `touched` have the same bytes as when they were read, under another ETag or time.
@@ -68,7 +67,7 @@ class Compared:
     touched: list[SourceFile]
 
 
-def look_up(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[Known | None]:
+def look_up_files(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[Known | None]:
     """Return what the ledger says about each of `files`."""
     if not files:
         return []
@@ -77,9 +76,9 @@ def look_up(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[Known
     return [Known(*row) if is_known else None for is_known, row in zip(found.to_pylist(), rows, strict=True)]
 
 
-def compare(
+def compare_with_ledger(
     files: Sequence[SourceFile], ledger: _native.StateMap, overwritten: str, fingerprint: Fingerprint
-) -> Compared:
+) -> LedgerComparison:
     """Return which of the listed files no commit has read, in their order.
 
     A file with other bytes than those that were read is new if `overwritten` is "new", is left out if it is "ignore",
@@ -90,7 +89,7 @@ def compare(
     touched: list[SourceFile] = []
     changed: list[tuple[SourceFile, Known]] = []
     others = unlike(ledger, files)
-    for file, known in zip(others, look_up(ledger, others), strict=True):
+    for file, known in zip(others, look_up_files(ledger, others), strict=True):
         if known is None:
             fresh.append(file)
         elif _is_touched(file, known, fingerprint):
@@ -101,7 +100,7 @@ def compare(
             changed.append((file, known))
     if changed:
         raise _overwritten(changed)
-    return Compared(fresh, touched)
+    return LedgerComparison(fresh, touched)
 
 
 def unlike(ledger: _native.StateMap, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
@@ -128,7 +127,7 @@ def _is_touched(file: SourceFile, known: Known, fingerprint: Fingerprint) -> boo
 
 def _overwritten(changed: Sequence[tuple[SourceFile, Known]]) -> InvalidInput:
     (file, known), *others = changed
-    more = [f"`{other.path}`" for other, _ in others[: LISTED - 1]]
+    more = [f"`{other.path}`" for other, _ in others[: _LISTED - 1]]
     more += [f"{len(others) - len(more)} more"] if len(others) > len(more) else []
     return InvalidInput(
         f"file `{file.path}` of source `{file.source}` was modified after it was {_HOW[known.how]}: "
@@ -168,7 +167,9 @@ def requeued_objects(ledger: _native.StateMap) -> list[tuple[str, str, str]]:
     return sorted(zip(*(rows.column(name).to_pylist() for name in ("source", "path", "etag")), strict=True))
 
 
-def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap) -> None:
+def check_source_names(
+    listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap
+) -> None:
     """Raise `InvalidInput` if a source was renamed, or two sources swapped names, and would read files again.
 
     `unread` are the sources that have read none of the files they have now. Such a source was renamed if one of its
@@ -202,7 +203,7 @@ def record(
             continue  # commits remember its position
         first.setdefault((split.source, split.path), (number, split))
     files = {
-        SourceFile.planned(split): Known(
+        SourceFile.of_split(split): Known(
             split.etag,
             split.size,
             split.modified_ms,
@@ -234,7 +235,7 @@ def record_skipped(
 def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: int, time_ms: int) -> None:
     """Record requeued rows that wait from `version` on. The batch that reads them records them as read."""
     known = {
-        SourceFile.planned(split): Known(split.etag, split.size, split.modified_ms, version, "", REQUEUED)
+        SourceFile.of_split(split): Known(split.etag, split.size, split.modified_ms, version, "", REQUEUED)
         for split in splits
     }
     put(ledger, known, time_ms)
@@ -242,7 +243,7 @@ def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: 
 
 def release(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[SourceFile]:
     """Forget those of `files` that are in quarantine as a whole, so that they are read again; return them."""
-    known = zip(files, look_up(ledger, files), strict=True)
+    known = zip(files, look_up_files(ledger, files), strict=True)
     found = [file for file, one in known if one is not None and one.how == QUARANTINED]
     if found:
         ledger.remove_many(_keys([(file.source, file.path) for file in found]))
@@ -251,7 +252,7 @@ def release(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[Sourc
 
 def record_touched(ledger: _native.StateMap, files: Sequence[SourceFile], time_ms: int) -> None:
     """Record the new ETags and times of files that have the same bytes as before."""
-    known = zip(files, look_up(ledger, files), strict=True)
+    known = zip(files, look_up_files(ledger, files), strict=True)
     again = {
         file: dataclasses.replace(before, etag=file.etag, modified_ms=file.modified_ms)
         for file, before in known

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InvalidInput
-from ..store import Entry
+from ..store import ListedObject
 from ..values import dataclass
 from .globs import matches
 
@@ -34,7 +34,7 @@ class Selection:
     recursive: bool = False
     after_ms: int | None = None
 
-    def has(self, entry: Entry) -> bool:
+    def has(self, entry: ListedObject) -> bool:
         """Return whether an object is a file of the source."""
         if self.after_ms is not None and entry.modified_ms <= self.after_ms:
             return False
@@ -118,7 +118,7 @@ def unescaped(text: str) -> str:
         return unquote(text, encoding="latin-1")
 
 
-def ordered(entries: Iterable[Entry], order: str) -> list[Entry]:
+def ordered(entries: Iterable[ListedObject], order: str) -> list[ListedObject]:
     """Return entries sorted by name, or by modification time and then name."""
     if order == "modified":
         return sorted(entries, key=lambda entry: (entry.modified_ms, entry.name.encode()))

@@ -13,7 +13,7 @@ _NUMBERED = 131_072
 """Up to so many rows are numbered by adding to cached numbers, which is twenty times as fast as counting."""
 
 
-def sequence(start: int, count: int) -> pa.Array:
+def consecutive(start: int, count: int) -> pa.Array:
     """`start`, `start + 1`, …"""
     if count > _NUMBERED:
         return _counted(start, count)

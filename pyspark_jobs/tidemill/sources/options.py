@@ -238,8 +238,8 @@ def _pattern(name: str, value: Any) -> str:
     return pattern
 
 
-Read = Callable[[str, Any], Any]
-_KNOWN: dict[str, tuple[Read, tuple[str, ...]]] = {
+_Read = Callable[[str, Any], Any]
+_KNOWN: dict[str, tuple[_Read, tuple[str, ...]]] = {
     "maxFilesPerTrigger": (_count, FORMATS),
     "maxBytesPerTrigger": (_size, FORMATS),
     "pathGlobFilter": (_glob, FORMATS),

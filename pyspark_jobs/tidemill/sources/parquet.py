@@ -16,7 +16,7 @@ from ..protocol.records import Split
 from ..values import dataclass
 from .columns_by_name import ColumnsByName
 from .contract import ROW
-from .numbers import sequence
+from .numbers import consecutive
 from .read_ahead import read_ahead
 from .unreadable import Unreadable
 
@@ -50,13 +50,13 @@ def read_parquet(given: Any, columns: ParquetColumns, split: Split) -> Iterator[
         decoded = iter(rows.next_batch, None)
         for batch in read_ahead(decoded) if _rows(file, first, last) > at_once else decoded:
             table = pa.Table.from_batches([batch])
-            yield table.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows))
+            yield table.append_column(pa.field(ROW, pa.int64()), consecutive(row, batch.num_rows))
             row += batch.num_rows
     except _native.Unreadable as error:
         raise Unreadable(error.args[0], hint=error.args[2]) from error
 
 
-def rows_of(given: Any) -> int | None:
+def footer_rows(given: Any) -> int | None:
     """Return how many rows a Parquet file has by its footer, or None if that cannot be read."""
     try:
         return sum(rows for rows, _ in _open(given).row_groups)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 
-def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+def read_ahead(items: Iterator[_Item]) -> Iterator[_Item]:
     """Yield `items`, each made while the caller uses the previous one. An error is raised in place of its item."""
     end = object()
     with ThreadPoolExecutor(1, "tidemill-read") as thread:

@@ -17,9 +17,9 @@ from ..schema import conform, one_batch, string_array
 from ..schema.kernels import pq
 from ..store import ObjectMissing, Store
 from .contract import METADATA, METADATA_TYPE, ROW, Block, ReadContext, Source
-from .numbers import sequence
+from .numbers import consecutive
 
-ROWS = "row"
+_ROWS = "row"
 PLACES = pa.schema(
     [
         pa.field("version", pa.int64()),
@@ -30,17 +30,19 @@ PLACES = pa.schema(
 """Of each row: the version that quarantined it, its number there, and the file that it was read from."""
 
 
-def encode(rows: pa.Table, places: pa.Table) -> bytes:
+def encode_requeued(rows: pa.Table, places: pa.Table) -> bytes:
     """Return an object with rows of a source and their places."""
     fields = [field.with_nullable(True) for field in rows.schema]
     columns = [column.combine_chunks() for column in rows.columns]
-    table = pa.table([pa.StructArray.from_arrays(columns, fields=fields), *places.columns], names=[ROWS, *PLACES.names])
+    table = pa.table(
+        [pa.StructArray.from_arrays(columns, fields=fields), *places.columns], names=[_ROWS, *PLACES.names]
+    )
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
     return sink.getvalue()
 
 
-def fetch(store: Store, name: str, checksum: str) -> pa.Table:
+def fetch_requeued(store: Store, name: str, checksum: str) -> pa.Table:
     """Return an object's columns. `CorruptState` if it is missing or differs from what its commit names."""
     try:
         data = store.get(name)
@@ -61,7 +63,7 @@ def rows_as(found: pa.Table | pa.StructArray, schema: pa.Schema, what: str) -> p
 
     `InvalidInput` if a value does not fit its column.
     """
-    content = found.column(ROWS).combine_chunks() if isinstance(found, pa.Table) else found
+    content = found.column(_ROWS).combine_chunks() if isinstance(found, pa.Table) else found
     names = [content.type.field(place).name for place in range(content.type.num_fields)]
     columns = dict(zip(names, content.flatten(), strict=True))
     given = [columns.get(field.name, pa.nulls(len(content), field.type)) for field in schema]
@@ -72,12 +74,12 @@ def read_requeued(store: Store, source: Source, split: Split, block_rows: int, c
     """Yield requeued rows in blocks of exactly `block_rows` rows, except the last, in the columns of the source."""
     if split.requeued is None:
         raise InvalidInput(f"read `{split.path}`: it has no requeued rows")
-    table = fetch(store, split.requeued.name, split.requeued.checksum)
+    table = fetch_requeued(store, split.requeued.name, split.requeued.checksum)
     what = f"requeued rows of source `{split.source}`, from version {split.requeued.version}"
     rows = rows_as(table, source.schema, what)
     if context.metadata:
         rows = rows.append_column(METADATA, _metadata(source.place, table.column("file").to_pylist()))
-    rows = rows.append_column(ROW, sequence(0, rows.num_rows))
+    rows = rows.append_column(ROW, consecutive(0, rows.num_rows))
     for number, start in enumerate(range(0, rows.num_rows, block_rows)):
         yield Block(number, one_batch(rows.slice(start, block_rows), what))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
-from ..schema import array_of, checked, conform, to_ddl
+from ..schema import array_of, checked_buffers, conform, to_ddl
 from ..schema.kernels import pq
 from ..store import open_store
 from .contract import SPLIT_BYTES, Block, ReadContext, SourceFile
@@ -77,7 +77,7 @@ class Rows:
         value that does not fit its column."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-            return conform(checked(given, GIVEN), self.schema, GIVEN)
+            return conform(checked_buffers(given, GIVEN), self.schema, GIVEN)
         names = self.schema.names
         cells = [_cells(row, names, number) for number, row in enumerate(rows)]
         columns = [

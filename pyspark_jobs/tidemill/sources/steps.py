@@ -13,7 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import check_names, checked, conform, difference, empty_table, normalise, one_batch, to_arrow
+from ..schema import (
+    check_column_names,
+    checked_buffers,
+    conform,
+    difference,
+    empty_table,
+    normalise,
+    one_batch,
+    to_arrow,
+)
 from ..spelling import unknown
 from ..values import dataclass
 from . import connections, sql
@@ -54,7 +63,7 @@ class Select(_Plain):
         if not self.columns:
             raise InvalidInput("select needs at least one column")
         fields = [self._field(schema, name) for name in self.columns]
-        check_names([field.name for field in fields], "select")
+        check_column_names([field.name for field in fields], "select")
         return pa.schema(fields)
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
@@ -128,7 +137,7 @@ class Sql(_Plain):
                 raise sql.sql_error(self.text, f"the column `{field.name}` is hidden: select its fields, or rename it")
         if not visible:
             raise sql.sql_error(self.text, "it selects no columns")
-        check_names([field.name for field in visible], f"sql `{self.text}`")
+        check_column_names([field.name for field in visible], f"sql `{self.text}`")
         try:
             return normalise(pa.schema([pa.field(field.name, field.type) for field in visible]))
         except InvalidInput as error:
@@ -196,7 +205,7 @@ class MapBatches(_Plain):
         made = self.fn(given)
         name = getattr(self.fn, "__qualname__", repr(self.fn))
         if isinstance(made, pa.Table | pa.RecordBatch):
-            made = checked(made, f"map_batches: `{name}` returned")
+            made = checked_buffers(made, f"map_batches: `{name}` returned")
         if isinstance(made, pa.Table):
             made = one_batch(made, f"map_batches: `{name}`")
         if not isinstance(made, pa.RecordBatch):

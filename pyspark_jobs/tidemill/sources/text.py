@@ -68,7 +68,7 @@ def read_blocks(
         raise InternalError(f"read file `{path}` of source `{source}`: {error.message}", hint=error.hint) from error
 
 
-def read_small(
+def read_small_texts(
     loaded: Sequence[tuple[bytes, str | None] | None], files: _native.TextFiles, columns: FileColumns
 ) -> Iterator[SmallFiles | None]:
     """Yield the rows of files, several at once; see `Source.read_small`. Each file is its bytes and its fingerprint."""

@@ -15,13 +15,13 @@ from .. import _native
 PART_ROWS = 2048
 """Rows that are made together. The GIL is held for a few ms, which is about as long as Python lets a thread run."""
 
-Rows = Iterator[tuple[Any, Any, int, int | None]]
+_Rows = Iterator[tuple[Any, Any, int, int | None]]
 """An iterator over (key, state, updated_ms, deadline_ms or None)."""
 
 
 def rows_in_parts(
     codec: _native.Codec, states: _native.StateMap, read: Callable[[_native.StateMap], pa.RecordBatch]
-) -> Rows:
+) -> _Rows:
     """Yield the rows that `read` returns for each part of the map as it is now.
 
     A part is read only when its first row is consumed.
@@ -31,7 +31,7 @@ def rows_in_parts(
     return (row for number in range(count) for row in codec.rows(read(fork.part(number, count))))
 
 
-def sliced(codec: _native.Codec, rows: pa.RecordBatch) -> Rows:
+def sliced(codec: _native.Codec, rows: pa.RecordBatch) -> _Rows:
     """Yield `rows` as Python objects, which are made for `PART_ROWS` rows at a time."""
     starts = range(0, rows.num_rows, PART_ROWS)
     return (row for start in starts for row in codec.rows(rows.slice(start, PART_ROWS)))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput, repr_of
-from ..schema import checked, conform, normalise, one_batch
+from ..schema import checked_buffers, conform, normalise, one_batch
 
 
 def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
@@ -23,7 +23,7 @@ def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
     """
     columns = _from_others(columns, what)
     if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
-        columns = checked(columns, f"StateMap: {what}")
+        columns = checked_buffers(columns, f"StateMap: {what}")
     if isinstance(columns, pa.Array | pa.ChunkedArray) and len(schema) == 1:
         columns = pa.table([columns], names=schema.names)
     if isinstance(columns, pa.RecordBatch):
@@ -36,7 +36,7 @@ def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
         columns = conform(columns, wanted, f"StateMap: {what}")
         found = columns.schema
     if found.names != expected.names or found.types != expected.types:
-        raise InvalidInput(f"StateMap: expected {what} of ({listed(expected)}), found ({listed(found)})")
+        raise InvalidInput(f"StateMap: expected {what} of ({typed_columns(expected)}), found ({typed_columns(found)})")
     return one_batch(columns, f"StateMap: {what}")
 
 
@@ -53,7 +53,7 @@ def deadlines_in(deadlines: Any) -> pa.Array:
         inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
         if inexact or (pa.types.is_temporal(kind) and kind not in _TIMES_IN_MS):
             raise InvalidInput(f"StateMap.put_many: deadlines_ms must be whole ms since the epoch, found {kind}")
-        return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
+        return checked_buffers(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
     except InvalidInput:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -86,7 +86,7 @@ def _deadline(number: int, cell: Any) -> int | None:
     )
 
 
-def listed(schema: pa.Schema) -> str:
+def typed_columns(schema: pa.Schema) -> str:
     """Return the names and types of columns, for a message."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 

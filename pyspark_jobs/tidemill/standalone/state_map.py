@@ -19,7 +19,7 @@ from ..protocol.records import HASH_END
 from ..schema import is_unnamed, to_arrow
 from ..schema.kernels import pc
 from .iterating import rows_in_parts, sliced
-from .map_arrays import deadlines_in, listed, rows_in
+from .map_arrays import deadlines_in, rows_in, typed_columns
 from .map_files import KEY, STATE, columns_of, no_segment, path_of, read_file, write_file
 
 _HASHES = (0, HASH_END)
@@ -297,8 +297,8 @@ class StateMap:
         made = cls(asked_key, asked_state, delta_chain_threshold)
         for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
             if expected.names != schema.names or expected.types != schema.types:
-                wanted = f"expected ({listed(expected)})"
-                raise InvalidInput(f"StateMap.read: `{first}` has the columns ({listed(schema)}), {wanted}")
+                wanted = f"expected ({typed_columns(expected)})"
+                raise InvalidInput(f"StateMap.read: `{first}` has the columns ({typed_columns(schema)}), {wanted}")
         made._hold(EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES))
         return made
 
@@ -315,7 +315,7 @@ class StateMap:
             raise InvalidInput(f"StateMap: {self._refuses}", hint="make a map with StateMap(key, state)")
 
     def __repr__(self) -> str:
-        return f"StateMap(({listed(self._key)}) -> ({listed(self._state)}), {len(self)} keys)"
+        return f"StateMap(({typed_columns(self._key)}) -> ({typed_columns(self._state)}), {len(self)} keys)"
 
 
 def _without_deadline(rows: Iterator[tuple[Any, Any, int, int | None]]) -> Iterator[tuple[Any, Any, int]]:

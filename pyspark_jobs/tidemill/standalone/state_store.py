@@ -21,7 +21,7 @@ from ..errors import Fenced, InvalidInput, TidemillError, repr_of
 from ..protocol.named import named
 from ..protocol.records import HASH_END, StoreVersion
 from ..schema import is_unnamed, to_arrow
-from ..settings import resolve
+from ..settings import resolve_settings
 from ..state.cache import RunCache, process_cache
 from ..state.columns import MapColumns
 from ..state.versions import OpenedMap, open_map, persist
@@ -68,7 +68,7 @@ class StateStore:
         self._codec = _native.Codec(self._schema, is_unnamed(key), is_unnamed(state), "UTC")
         self._store = open_store(root, storage_options).at(names.store_folder(operator, partition))
         self._log = StoreLog(self._store)
-        self._cache: RunCache = process_cache(resolve()[0])
+        self._cache: RunCache = process_cache(resolve_settings()[0])
         self._probed = False
 
     @property

@@ -13,17 +13,17 @@ import pyarrow as pa
 from .. import _native
 from ..protocol.differing import differing
 from ..protocol.records import HASH_END, Segment
-from ..protocol.tiling import visible
+from ..protocol.tiling import segments_within
 from ..schema import differs
 from ..schema.kernels import pc
 from ..store import Store
 from ..values import dataclass
 from .cache import RunCache
 from .columns import NO_COLUMNS, MapColumns
-from .point import Rows, as_batch, distinct, look_up, rows_of_keys
+from .point import FoundRows, as_batch, distinct, look_up_rows, rows_of_keys
 from .versions import open_map
 
-PART_ROWS = 1 << 20
+_PART_ROWS = 1 << 20
 """About how many rows of differing segments are compared at once."""
 
 
@@ -40,13 +40,13 @@ class Compared:
     """Rows of both versions for some keys, which may differ: `keys` has the key and sub-key columns."""
 
     keys: pa.RecordBatch
-    before: Rows
-    after: Rows
+    before: FoundRows
+    after: FoundRows
 
     def filter(self, mask: pa.BooleanArray) -> Compared:
         """Return the keys for which `mask` is true."""
-        before = Rows(self.before.found.filter(mask), self.before.values.filter(mask))
-        after = Rows(self.after.found.filter(mask), self.after.values.filter(mask))
+        before = FoundRows(self.before.found.filter(mask), self.before.values.filter(mask))
+        after = FoundRows(self.after.found.filter(mask), self.after.values.filter(mask))
         return Compared(self.keys.filter(mask), before, after)
 
 
@@ -61,7 +61,9 @@ def compared(
     for part in parts:
         if not part.num_rows:
             continue
-        found = Compared(part, *(look_up(store, cache, one.columns, one.segments, part) for one in (before, after)))
+        found = Compared(
+            part, *(look_up_rows(store, cache, one.columns, one.segments, part) for one in (before, after))
+        )
         either = pc.or_(found.before.found, found.after.found)
         if before.columns.value.equals(after.columns.value):
             columns = zip(found.before.values.columns, found.after.values.columns, strict=True)
@@ -77,7 +79,7 @@ def _parts(store: Store, cache: RunCache, before: Side, after: Side) -> Iterator
     ours, theirs = differing(before.segments, after.segments)
     if not ours and not theirs:
         return
-    count = max(1, -(-sum(one.rows for one in (*ours, *theirs)) // PART_ROWS))
+    count = max(1, -(-sum(one.rows for one in (*ours, *theirs)) // _PART_ROWS))
     width = -(-(HASH_END + 1) // count)
     for lo in range(0, HASH_END + 1, width):
         hi = min(lo + width - 1, HASH_END)
@@ -93,7 +95,7 @@ def _keys(
         MapColumns("keys", columns.key, columns.sub_key, NO_COLUMNS).engine(), [], 0, HASH_END
     )
     for one, segments in sides:
-        for shown in open_map(store, cache, one.engine(), visible(segments, lo, hi), lo, hi).shown:
+        for shown in open_map(store, cache, one.engine(), segments_within(segments, lo, hi), lo, hi).shown:
             keys = shown.run.rows().select(names)
             if keys.num_rows:
                 known.put_many(keys, keys.select([]), 0)

@@ -27,7 +27,7 @@ LOG = logging.getLogger("tidemill")
 
 RESERVED_BYTES = 1 << 30
 """Free space that the cache leaves on a disk for other programs."""
-SMALL_BYTES = 4 << 20
+LEAST_CACHED_BYTES = 4 << 20
 """Runs below this size are not cached, because decoding them is as fast as looking them up here."""
 OTHER_FORMAT = "it has another format"
 """The end of the engine's message for a file that another release wrote. Such a file is not damaged."""
@@ -80,7 +80,7 @@ class DiskCache:
 
     def put(self, checksum: str, run: _native.Run) -> _native.Run:
         """Store a run, unless it is small or the disk is full. Return the run, mapped from disk if it was stored."""
-        if run.nbytes < SMALL_BYTES or run.nbytes > self.limit_bytes or not self.is_usable(make=True):
+        if run.nbytes < LEAST_CACHED_BYTES or run.nbytes > self.limit_bytes or not self.is_usable(make=True):
             return run
         try:
             if not self._places(checksum)[0].exists() and self._has_room(run.nbytes):

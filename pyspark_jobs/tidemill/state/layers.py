@@ -27,7 +27,7 @@ writes at most `SMALL_ROWS` rows for each of them, once."""
 
 
 @dataclass(frozen=True)
-class Span:
+class HashSpan:
     """The part of a key range that a segment shows: hashes `lo..hi` (inclusive) with `rows` rows."""
 
     lo: int
@@ -35,7 +35,7 @@ class Span:
     rows: int
 
 
-def to_merge(spans: Sequence[Span], changed_rows: int) -> list[int]:
+def to_merge(spans: Sequence[HashSpan], changed_rows: int) -> list[int]:
     """Return the indexes of the `spans` (oldest first) to merge with a delta of `changed_rows` rows that covers all.
 
     Afterwards, the kept spans and the merged run form at most `MOST_LAYERS` layers.
@@ -62,7 +62,7 @@ def _layers_to_merge(rows: Sequence[int], changed_rows: int) -> int:
     return _native.merge_count([*rows, changed_rows])
 
 
-def layered(spans: Sequence[Span]) -> list[list[int]]:
+def layered(spans: Sequence[HashSpan]) -> list[list[int]]:
     """Return the indexes of the `spans` (oldest first) by layer, lowest layer first.
 
     A span is in the layer directly above the highest older span that overlaps it. So spans of one layer are disjoint,
@@ -80,7 +80,7 @@ def layered(spans: Sequence[Span]) -> list[list[int]]:
     return layers
 
 
-def _small_on_top(spans: Sequence[Span], merged: set[int]) -> list[int]:
+def _small_on_top(spans: Sequence[HashSpan], merged: set[int]) -> list[int]:
     """Return the small spans outside `merged` that are overlapped from above only by merged or by such small spans."""
     places = _places(spans)
     covered = [False] * (2 * len(spans))
@@ -96,7 +96,7 @@ def _small_on_top(spans: Sequence[Span], merged: set[int]) -> list[int]:
     return small
 
 
-def _places(spans: Sequence[Span]) -> list[slice]:
+def _places(spans: Sequence[HashSpan]) -> list[slice]:
     """Return each span as a slice of the pieces into which the bounds of all spans cut the hash space."""
     cuts = sorted({span.lo for span in spans} | {span.hi + 1 for span in spans})
     at = {cut: piece for piece, cut in enumerate(cuts)}

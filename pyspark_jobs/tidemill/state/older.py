@@ -14,7 +14,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import digest
-from ..schema import compare, normalise, widened
+from ..schema import field_changes, normalise, widened
 from ..schema.kernels import pq
 from .columns import SYSTEM_COLUMNS
 
@@ -86,8 +86,8 @@ def _is_wider(schema: _native.MapSchema, other: _native.MapSchema) -> bool:
     """Whether rows in the columns of `other` can be read through `schema`."""
     keys, rows = sum(schema.widths), list(schema.columns)[: -len(SYSTEM_COLUMNS)]
     others = list(other.columns)[: -len(SYSTEM_COLUMNS)]
-    changes = compare(pa.schema(others[:keys]), pa.schema(rows[:keys]), grows=False)
-    changes += compare(pa.schema(others[keys:]), pa.schema(rows[keys:]), grows=True)
+    changes = field_changes(pa.schema(others[:keys]), pa.schema(rows[:keys]), grows=False)
+    changes += field_changes(pa.schema(others[keys:]), pa.schema(rows[keys:]), grows=True)
     return all(change.is_accepted for change in changes)
 
 

@@ -25,7 +25,7 @@ MOST_RANGES = 1_000
 
 
 @dataclass(frozen=True)
-class Rows:
+class FoundRows:
     """For each of some keys, whether it has a row, and its value columns, `updated_at` and `deadline`, or nulls."""
 
     found: pa.BooleanArray
@@ -41,13 +41,13 @@ def distinct(keys: pa.RecordBatch) -> pa.RecordBatch:
     return known.scan().select(keys.schema.names)
 
 
-def look_up(
+def look_up_rows(
     store: Store, cache: RunCache, columns: MapColumns, segments: Sequence[Segment], keys: pa.RecordBatch
-) -> Rows:
+) -> FoundRows:
     """Return the rows of `keys`, which have the key and the sub-key columns, in their order."""
     hashes = sorted(set(_hashes(keys.select(columns.key.names)))) if keys.num_rows <= MOST_RANGES else None
     seen = segments if hashes is None else at_hashes(segments, hashes)
-    return Rows(*open_map(store, cache, columns.engine(), seen, 0, HASH_END).map.get_many(keys))
+    return FoundRows(*open_map(store, cache, columns.engine(), seen, 0, HASH_END).map.get_many(keys))
 
 
 def rows_of_keys(
@@ -56,7 +56,7 @@ def rows_of_keys(
     """Return the live rows of `keys`, which have the key columns, in the columns of `live_rows`."""
     keys = distinct(keys)
     if not len(columns.sub_key):
-        rows = look_up(store, cache, columns, segments, keys)
+        rows = look_up_rows(store, cache, columns, segments, keys)
         both = [*keys.columns, *rows.values.columns]
         names = [*keys.schema.names, *rows.values.schema.names]
         live = columns.engine().columns

@@ -16,7 +16,7 @@ from .cache import RunCache
 from .columns import MapColumns
 from .versions import store_run
 
-VERSION = -1
+_VERSION = -1
 """The version of the segments. It is lower than that of any batch, so the changes of every batch are newer."""
 UPDATED_MS = -1
 """The `updated_at` of their rows, in ms: before any batch."""
@@ -54,6 +54,6 @@ def store_seeds(
     return {
         name: []
         if run is None
-        else store_run(store, cache, run, (0, VERSION), names.segment(operator, name, branch, stem))
+        else store_run(store, cache, run, (0, _VERSION), names.segment(operator, name, branch, stem))
         for name, run in runs.items()
     }

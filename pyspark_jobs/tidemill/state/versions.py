@@ -13,12 +13,12 @@ from .. import _native
 from ..errors import CorruptState
 from ..names import inside, part_of
 from ..protocol.records import HASH_END, Segment, digest
-from ..protocol.tiling import NEVER, DuePlace, due_from, neighbours, visible, with_due_from
+from ..protocol.tiling import NEVER, DuePlace, due_from, neighbours, segments_within, with_due_from
 from ..store import Store
 from ..store.contract import ObjectMissing
 from ..values import dataclass
 from .cache import RunCache
-from .layers import Span, to_merge
+from .layers import HashSpan, to_merge
 from .older import cache_key, columns_key, read_run
 
 LARGEST_COLUMN = 2**31 - 1
@@ -26,16 +26,16 @@ LARGEST_COLUMN = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Shown:
+class _Shown:
     """Segments of one object whose ranges touch, opened as one run. They may differ in where their deadlines begin."""
 
     segments: list[Segment]
     run: _native.Run
 
     @property
-    def span(self) -> Span:
+    def span(self) -> HashSpan:
         """The hash range and the number of rows."""
-        return Span(self.segments[0].lo, self.segments[-1].hi, len(self.run))
+        return HashSpan(self.segments[0].lo, self.segments[-1].hi, len(self.run))
 
     def hidden_before(self, place: DuePlace) -> list[Segment]:
         """Return the segments, given that newer segments hide all rows with a deadline before `place`."""
@@ -47,7 +47,7 @@ class OpenedMap:
     """The state map of one key range, and the segments it was opened from: oldest first, clipped to the range."""
 
     map: _native.StateMap
-    shown: list[Shown]
+    shown: list[_Shown]
     lo: int
     hi: int
 
@@ -65,7 +65,9 @@ def open_map(
     Segments with older columns are converted to those of `schema`.
     """
     columns = columns_key(schema)
-    shown = [_show(store, cache, schema, columns, together) for together in neighbours(visible(segments, lo, hi))]
+    shown = [
+        _show(store, cache, schema, columns, together) for together in neighbours(segments_within(segments, lo, hi))
+    ]
     return OpenedMap(_native.StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
 
 
@@ -125,7 +127,7 @@ def store_run(
     return [with_due_from(segment, run.first_due or NEVER)]
 
 
-def checked(data: bytes, name: str, checksum: str) -> bytes:
+def checked_content(data: bytes, name: str, checksum: str) -> bytes:
     """Return `data` if it has the checksum that the commit records for `name`; otherwise raise `CorruptState`."""
     found = digest(data)
     if found == checksum:
@@ -145,13 +147,13 @@ def fetch(store: Store, name: str, checksum: str) -> bytes:
             f"read `{name}` in `{store.uri}`: a commit names this object, but it is missing",
             hint="restore the object from a backup; Tidemill never continues with an empty state",
         ) from error
-    return checked(data, name, checksum)
+    return checked_content(data, name, checksum)
 
 
-def _show(store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segments: list[Segment]) -> Shown:
+def _show(store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segments: list[Segment]) -> _Shown:
     first = min(due_from(segment) for segment in segments)
     run = _load(store, cache, schema, columns, segments[0]).within(segments[0].lo, segments[-1].hi)
-    return Shown(segments, run.with_due_from(*first))
+    return _Shown(segments, run.with_due_from(*first))
 
 
 def _load(store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segment: Segment) -> _native.Run:

@@ -13,14 +13,14 @@ from urllib.parse import unquote
 from ..errors import InvalidInput, repr_of
 from . import s3_uri
 from .at_once import run_both, side_by_side
-from .contract import Enters, Entry, ObjectMissing, ObjectReplaced, Store
+from .contract import Enters, ListedObject, ObjectMissing, ObjectReplaced, Store
 from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
 
 __all__ = [
     "Enters",
-    "Entry",
+    "ListedObject",
     "ObjectMissing",
     "ObjectReplaced",
     "Store",
@@ -90,7 +90,7 @@ def folder_uri(path: str) -> str:
     """
     scheme, separator, rest = str(path).partition("://")
     if separator and scheme in _S3:
-        return s3_uri.uri_of(*s3_uri.parse(rest))
+        return s3_uri.uri_of(*s3_uri.parse_s3_uri(rest))
     uri = folder_store(path).uri
     if not uri.startswith("file://"):
         return uri

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from .contract import Store
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 U = TypeVar("U")
 
 
-def side_by_side(store: Store, calls: Iterable[Callable[[], T]]) -> list[T]:
+def side_by_side(store: Store, calls: Iterable[Callable[[], _T]]) -> list[_T]:
     """Make calls that mostly wait for `store`, several at once if it answers several; return their results in order.
 
     `calls` is iterated in this thread, only as far as calls can begin, so what they send need not all be in memory.
@@ -27,7 +27,7 @@ def side_by_side(store: Store, calls: Iterable[Callable[[], T]]) -> list[T]:
     if most == 1:
         return [call() for call in calls]
     with ThreadPoolExecutor(most, "tidemill-request") as pool:
-        begun: list[Future[T]] = []
+        begun: list[Future[_T]] = []
         for number, call in enumerate(calls):
             if number >= most:
                 begun[number - most].result()
@@ -35,7 +35,7 @@ def side_by_side(store: Store, calls: Iterable[Callable[[], T]]) -> list[T]:
         return [one.result() for one in begun]
 
 
-def run_both(in_thread: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
+def run_both(in_thread: Callable[[], _T], here: Callable[[], U]) -> tuple[_T, U]:
     """Run `in_thread` in a thread and `here` in this one, whatever the store; return both results.
 
     If both fail, raise the error of `in_thread`. The thread never outlives the call, so an interrupt waits for it too.

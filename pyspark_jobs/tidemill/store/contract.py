@@ -26,7 +26,7 @@ Enters = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedObject:
     """An object in a listing. `etag` changes whenever the content does; `modified_ms` is by the store's clock."""
 
     name: str
@@ -95,7 +95,7 @@ class Store(Protocol):
     def get(self, name: str) -> bytes:
         """Return the whole object, as one write left it. Raises `ObjectMissing` if there is none."""
 
-    def read(self, name: str) -> tuple[bytes, Entry]:
+    def read(self, name: str) -> tuple[bytes, ListedObject]:
         """Return the bytes of the object and its entry. Raise `ObjectMissing` if the object does not exist.
 
         On S3 one request has both. Elsewhere the entry is asked for after the bytes were read.
@@ -137,14 +137,16 @@ class Store(Protocol):
         The ETag of such a copy is checked in the same step. Otherwise read, compare checksums and `put`.
         """
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[ListedObject]:
         """Yield every object whose name begins with `prefix` and is after `start_after`, in the order of names.
 
         Objects that are written or deleted during the listing may be missing from it. All others appear exactly once.
         A local folder for which `enters` returns False is not read; other stores list its objects, too.
         """
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         """Return the entry of one object, or None if there is none."""
 
     def delete(self, name: str) -> None:
@@ -164,7 +166,7 @@ class Store(Protocol):
         """Return the local path of an object, whether or not it exists, or None if objects are not files."""
 
 
-def read_then_stat(store: Store, name: str) -> tuple[bytes, Entry]:
+def read_then_stat(store: Store, name: str) -> tuple[bytes, ListedObject]:
     """Return an object and its entry, which is asked for after the bytes were read."""
     data, entry = store.get(name), store.stat(name)
     if entry is None:
@@ -182,7 +184,7 @@ def get_unchanged(origin: Store, name: str, etag: str | None) -> bytes:
     return data
 
 
-def checked(name: str) -> str:
+def checked_name(name: str) -> str:
     """Return `name` if it is valid. Raises `CorruptState` if it would leave the store, `InvalidInput` if reserved."""
     names.inside(name)
     if TEMPORARY in name.split("/") or "\0" in name:
@@ -194,7 +196,7 @@ def checked_prefix(prefix: str) -> str:
     """Return `prefix` if names can begin with it. Raises as `checked` otherwise."""
     above = prefix.rpartition("/")[0]
     if above or prefix.startswith("/"):
-        checked(above)
+        checked_name(above)
     return prefix
 
 

@@ -15,11 +15,11 @@ from typing import Literal, TypeVar
 
 from ..errors import InvalidInput, StoreUnavailable
 from ..values import dataclass
-from .contract import Enters, Entry, Store, checked, read_then_stat
+from .contract import Enters, ListedObject, Store, checked_name, read_then_stat
 
 Effect = Literal["before", "after", "torn", "lost", "refused", "late"]
 Verb = Literal["put", "put_hint", "create", "copy", "delete"]
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 class Crash(BaseException):
@@ -42,7 +42,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class BegunWrite:
     """One write that began. `name` is relative to the root of the fault store."""
 
     number: int
@@ -57,7 +57,7 @@ class _Record:
     key: str
     faults: dict[int, Effect]
     lock: threading.RLock = field(default_factory=threading.RLock)
-    writes: list[Write] = field(default_factory=list)
+    writes: list[BegunWrite] = field(default_factory=list)
     late: list[Callable[[], object]] = field(default_factory=list)
     crashed: bool = False
 
@@ -88,7 +88,7 @@ class FaultStore:
         return self._record.key
 
     @property
-    def writes(self) -> list[Write]:
+    def writes(self) -> list[BegunWrite]:
         """Every write that began so far, in order."""
         return list(self._record.writes)
 
@@ -118,7 +118,7 @@ class FaultStore:
         """Call the inner store."""
         return self._living().get(name)
 
-    def read(self, name: str) -> tuple[bytes, Entry]:
+    def read(self, name: str) -> tuple[bytes, ListedObject]:
         """Read, then ask for the entry."""
         return read_then_stat(self, name)
 
@@ -155,13 +155,15 @@ class FaultStore:
         """Compare the inner stores."""
         return self._inner.copies_from(origin._inner if isinstance(origin, FaultStore) else origin)
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[ListedObject]:
         """Call the inner store."""
         for entry in self._living().list(prefix, start_after, enters):
             self._living()
             yield entry
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         """Call the inner store."""
         return self._living().stat(name)
 
@@ -171,7 +173,7 @@ class FaultStore:
 
     def delete_many(self, names: Iterable[str]) -> None:
         """Do a numbered write for each name, so that a fault can come between two of them."""
-        for name in [checked(name) for name in names]:
+        for name in [checked_name(name) for name in names]:
             self.delete(name)
 
     def at(self, prefix: str) -> FaultStore:
@@ -193,19 +195,19 @@ class FaultStore:
         return self._inner
 
     def _write(
-        self, verb: Verb, name: str, act: Callable[[], Result], half: Callable[[], object] | None = None
-    ) -> Result:
+        self, verb: Verb, name: str, act: Callable[[], _Result], half: Callable[[], object] | None = None
+    ) -> _Result:
         """Do `act` as the next write, or apply its planned fault. A lock keeps writes and their numbers in order."""
         with self._record.lock:
             self._living()
             for late in self._record.late:
                 late()
             self._record.late.clear()
-            write = Write(len(self._record.writes) + 1, verb, self._prefix + name)
+            write = BegunWrite(len(self._record.writes) + 1, verb, self._prefix + name)
             self._record.writes.append(write)
             return self._do(write, act, half)
 
-    def _do(self, write: Write, act: Callable[[], Result], half: Callable[[], object] | None) -> Result:
+    def _do(self, write: BegunWrite, act: Callable[[], _Result], half: Callable[[], object] | None) -> _Result:
         effect = self._record.faults.get(write.number)
         if effect is None:
             return act()

@@ -21,16 +21,16 @@ from . import full, local_files
 from .contract import (
     TEMPORARY,
     Enters,
-    Entry,
+    ListedObject,
     ObjectMissing,
     ObjectReplaced,
     Store,
     check_range,
-    checked,
+    checked_name,
     get_unchanged,
     read_then_stat,
 )
-from .local_files import Place, Write
+from .local_files import FilePlace, WriteContent
 from .walk import entry, walk
 
 BESIDE = ".tidemill-tmp"
@@ -89,7 +89,7 @@ class LocalStore:
         with self._open(name) as file, _errors("read", file.name):
             return file.read()
 
-    def read(self, name: str) -> tuple[bytes, Entry]:
+    def read(self, name: str) -> tuple[bytes, ListedObject]:
         """Read, then ask for the entry."""
         return read_then_stat(self, name)
 
@@ -137,12 +137,14 @@ class LocalStore:
         del origin
         return False
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[ListedObject]:
         """Walk the folders in the order of names, except `.tmp`."""
         with _errors("list", self._base):
             yield from walk(self._base, self.uri, prefix, start_after, enters)
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         """Return size and time of the file; None also for a folder."""
         path = self._path(name)
         with _errors("stat", path):
@@ -161,12 +163,12 @@ class LocalStore:
 
     def delete_many(self, names: Iterable[str]) -> None:
         """Unlink the files one after the other."""
-        for name in [checked(name) for name in names]:
+        for name in [checked_name(name) for name in names]:
             self.delete(name)
 
     def at(self, prefix: str) -> LocalStore:
         """Return the folder below as a store, with the same folders for temporary names."""
-        return LocalStore(self._root, f"{self._prefix}{checked(prefix.rstrip('/'))}/", self._spare)
+        return LocalStore(self._root, f"{self._prefix}{checked_name(prefix.rstrip('/'))}/", self._spare)
 
     def for_readers(self) -> LocalStore:
         """Return the same folder for readers that list everything below it: temporary names are kept beside it."""
@@ -178,7 +180,7 @@ class LocalStore:
         return self._path(name)
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._base, checked(name))
+        return os.path.join(self._base, checked_name(name))
 
     def _open(self, name: str) -> BinaryIO:
         path = self._path(name)
@@ -188,13 +190,13 @@ class LocalStore:
             except _MISSING:
                 raise ObjectMissing(name, self.uri) from None
 
-    def _place(self, name: str) -> Place:
-        return Place(self._path(name), self._spare)
+    def _place(self, name: str) -> FilePlace:
+        return FilePlace(self._path(name), self._spare)
 
-    def _replace(self, name: str, write: Write, size: int) -> None:
+    def _replace(self, name: str, write: WriteContent, size: int) -> None:
         place = self._place(name)
         with _errors("write", place.path, size):
-            local_files.replace(place, write)
+            local_files.replace_file(place, write)
 
 
 @contextlib.contextmanager

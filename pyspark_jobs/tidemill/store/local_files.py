@@ -18,8 +18,8 @@ from ..errors import InvalidInput
 from ..values import dataclass
 from . import leftovers
 
-Write = Callable[[BinaryIO], object]
-Result = TypeVar("Result")
+WriteContent = Callable[[BinaryIO], object]
+_Result = TypeVar("_Result")
 
 _DURABLE: set[str] = {os.sep, ""}
 """Folders whose own directory entries are known to be on disk."""
@@ -32,7 +32,7 @@ _MAKE_TRIES = 20
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """The path that a file shall have, and the folders for temporary names, best first. The last one always serves."""
 
     path: str
@@ -44,7 +44,7 @@ class Place:
         return os.path.dirname(self.path)
 
 
-def create(place: Place, write: Write) -> bool:
+def create(place: FilePlace, write: WriteContent) -> bool:
     """Give the path to a new, durable file that `write` fills. Return False if the path already has a file."""
     try:
         with _unnamed(place, write) as file:
@@ -62,7 +62,7 @@ def create(place: Place, write: Write) -> bool:
     return made
 
 
-def replace(place: Place, write: Write) -> None:
+def replace_file(place: FilePlace, write: WriteContent) -> None:
     """Give the path to a durable file that `write` fills, in place of any file that is there."""
     with _unnamed(place, write) as file:
         if file is None:
@@ -72,8 +72,8 @@ def replace(place: Place, write: Write) -> None:
     _sync(place.folder)
 
 
-def replace_hint(place: Place, write: Write) -> None:
-    """Like `replace`, but the file system may lose the file."""
+def replace_hint(place: FilePlace, write: WriteContent) -> None:
+    """Like `replace_file`, but the file system may lose the file."""
     _make_folder(place.folder)
     _through_spare(place, lambda path: _write_named(path, write, sync=False), os.replace)
 
@@ -83,7 +83,7 @@ class _LinkRefused(OSError):
 
 
 @contextlib.contextmanager
-def _unnamed(place: Place, write: Write) -> Iterator[BinaryIO | None]:
+def _unnamed(place: FilePlace, write: WriteContent) -> Iterator[BinaryIO | None]:
     """Yield a file without a name that `write` filled, or None if the file system has no such files."""
     _make_folder(place.folder)
     descriptor = _open_unnamed(place.folder)
@@ -139,7 +139,7 @@ def _refusing(link: Callable[[], None]) -> None:
         raise
 
 
-def _through_spare(place: Place, make: Callable[[str], object], act: Callable[[str, str], Result]) -> Result:
+def _through_spare(place: FilePlace, make: Callable[[str], object], act: Callable[[str, str], _Result]) -> _Result:
     """Call `make` for a temporary path, then `act` for this and the final path, in the first folder that can be used.
 
     The temporary file is deleted afterwards unless it was renamed.
@@ -155,7 +155,7 @@ def _through_spare(place: Place, make: Callable[[str], object], act: Callable[[s
     return _through(last, place.path, make, act)
 
 
-def _through(folder: str, path: str, make: Callable[[str], object], act: Callable[[str, str], Result]) -> Result:
+def _through(folder: str, path: str, make: Callable[[str], object], act: Callable[[str, str], _Result]) -> _Result:
     leftovers.delete(folder)
     temporary = os.path.join(folder, leftovers.new_name())
     try:
@@ -178,12 +178,12 @@ def _make_in(folder: str, make: Callable[[], object]) -> None:
     make()
 
 
-def _write_named(path: str, write: Write, *, sync: bool) -> None:
+def _write_named(path: str, write: WriteContent, *, sync: bool) -> None:
     with open(path, "xb") as file:
         _fill(file, write, sync=sync)
 
 
-def _fill(file: BinaryIO, write: Write, *, sync: bool) -> None:
+def _fill(file: BinaryIO, write: WriteContent, *, sync: bool) -> None:
     write(file)
     file.flush()
     if sync:

@@ -17,11 +17,11 @@ from ..errors import InvalidInput
 from ..values import dataclass
 from .contract import (
     Enters,
-    Entry,
+    ListedObject,
     ObjectMissing,
     Store,
     check_range,
-    checked,
+    checked_name,
     checked_prefix,
     get_unchanged,
     read_then_stat,
@@ -31,7 +31,7 @@ from .contract import (
 @dataclass
 class _Objects:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    content: dict[str, tuple[bytes, Entry]] = field(default_factory=dict)
+    content: dict[str, tuple[bytes, ListedObject]] = field(default_factory=dict)
 
 
 _opened: dict[str, _Objects] = {}
@@ -81,7 +81,7 @@ class MemoryStore:
         """Return the stored bytes."""
         return self._find(name)[0]
 
-    def read(self, name: str) -> tuple[bytes, Entry]:
+    def read(self, name: str) -> tuple[bytes, ListedObject]:
         """Read, then ask for the entry."""
         return read_then_stat(self, name)
 
@@ -120,7 +120,9 @@ class MemoryStore:
         """Return whether `origin` is a memory store, whose ETags are digests of the content."""
         return isinstance(origin, MemoryStore)
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[ListedObject]:
         """Yield a sorted snapshot of the names."""
         del enters
         base = len(self._prefix)
@@ -130,13 +132,13 @@ class MemoryStore:
         for entry in sorted(found, key=lambda entry: entry.name.encode()):
             name = entry.name[base:]
             if start_after is None or name.encode() > start_after.encode():
-                yield Entry(name, entry.size, entry.etag, entry.modified_ms)
+                yield ListedObject(name, entry.size, entry.etag, entry.modified_ms)
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         """Return the entry; its etag is a digest of the content."""
         with self._objects.lock:
             found = self._objects.content.get(self._full(name))
-        return None if found is None else Entry(name, found[1].size, found[1].etag, found[1].modified_ms)
+        return None if found is None else ListedObject(name, found[1].size, found[1].etag, found[1].modified_ms)
 
     def delete(self, name: str) -> None:
         """Delete the object."""
@@ -156,13 +158,13 @@ class MemoryStore:
 
     def local_path(self, name: str) -> str | None:
         """Return None, because objects are not files."""
-        checked(name)
+        checked_name(name)
         return None
 
     def _full(self, name: str) -> str:
-        return self._prefix + checked(name)
+        return self._prefix + checked_name(name)
 
-    def _find(self, name: str) -> tuple[bytes, Entry]:
+    def _find(self, name: str) -> tuple[bytes, ListedObject]:
         with self._objects.lock:
             found = self._objects.content.get(self._full(name))
         if found is None:
@@ -172,7 +174,7 @@ class MemoryStore:
     def _store(self, full: str, data: bytes) -> str:
         data = bytes(data)
         etag = hashlib.blake2b(data, digest_size=16).hexdigest()
-        self._objects.content[full] = (data, Entry(full, len(data), etag, clock.now_ms()))
+        self._objects.content[full] = (data, ListedObject(full, len(data), etag, clock.now_ms()))
         return etag
 
 

@@ -20,7 +20,7 @@ _lock = threading.Lock()
 _probed: set[tuple[int, str]] = set()
 
 
-PAUSES_S = (0.1, 0.5, 2.0)
+_PAUSES_S = (0.1, 0.5, 2.0)
 """How long to wait before each retry of a probe that had no answer."""
 
 
@@ -35,7 +35,7 @@ def probe(store: Store) -> None:
     with _lock:
         if key in _probed:
             return
-    for pause_s in PAUSES_S:
+    for pause_s in _PAUSES_S:
         try:
             _probe_once(store)
             break

@@ -18,19 +18,19 @@ from ..errors import StoreUnavailable
 from .contract import (
     TEMPORARY,
     Enters,
-    Entry,
+    ListedObject,
     ObjectMissing,
     ObjectReplaced,
     Skipped,
     Store,
     check_range,
-    checked,
+    checked_name,
     checked_prefix,
     get_unchanged,
 )
 from .s3_client import Clients, clients
 from .s3_errors import Cause, cause_of, translate_errors
-from .s3_uri import parse, uri_of
+from .s3_uri import parse_s3_uri, uri_of
 
 CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long to wait after each 409, which means that nothing was stored and a retry is allowed."""
@@ -46,7 +46,7 @@ COPY_WHOLE_BYTES = 5 * 1024**3
 
 def open_s3(rest: str, options: Mapping[str, Any]) -> S3Store:
     """Return the store at `s3://` and `rest` (`bucket/prefix`). Checks only names and options; sends no request."""
-    bucket, prefix = parse(rest)
+    bucket, prefix = parse_s3_uri(rest)
     store = S3Store(bucket, "", clients(options), dict(options))
     return store.at(prefix) if prefix else store
 
@@ -96,7 +96,7 @@ class S3Store:
         """One GET."""
         return self._read(name, {})[0]
 
-    def read(self, name: str) -> tuple[bytes, Entry]:
+    def read(self, name: str) -> tuple[bytes, ListedObject]:
         """One GET, whose answer has the entry of the bytes."""
         data, answer = self._read(name, {})
         return data, _entry(name, len(data), answer)
@@ -155,7 +155,9 @@ class S3Store:
         """Return whether `origin` is on S3, opened with the same options."""
         return isinstance(origin, S3Store) and origin._options == self._options
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None) -> Iterator[Entry]:
+    def list(
+        self, prefix: str = "", start_after: str | None = None, enters: Enters | None = None
+    ) -> Iterator[ListedObject]:
         """Yield entries from pages of 1,000 names, without the empty objects that mark folders.
 
         Keys that no store can address, such as `a//b` or one with a backslash, are skipped with a warning.
@@ -172,7 +174,7 @@ class S3Store:
                     if not _is_folder_mark(name) and not skipped.has(name):
                         yield _entry(name, found["Size"], found)
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         """One HEAD; a bucket that does not exist looks like a missing object here."""
         with self._translating("stat", name):
             try:
@@ -197,16 +199,16 @@ class S3Store:
 
     def at(self, prefix: str) -> S3Store:
         """Return the same bucket below `prefix`, with the same clients."""
-        below = f"{self._prefix}{checked(prefix.rstrip('/'))}/"
+        below = f"{self._prefix}{checked_name(prefix.rstrip('/'))}/"
         return S3Store(self._bucket, below, self._clients, self._options)
 
     def local_path(self, name: str) -> str | None:
         """Return None, because objects are not files."""
-        checked(name)
+        checked_name(name)
         return None
 
     def _where(self, name: str) -> dict[str, str]:
-        return {"Bucket": self._bucket, "Key": self._prefix + checked(name)}
+        return {"Bucket": self._bucket, "Key": self._prefix + checked_name(name)}
 
     def _read(self, name: str, extra: dict[str, str]) -> tuple[bytes, Mapping[str, Any]]:
         """Return the bytes and the answer that had them.
@@ -288,7 +290,7 @@ def _is_folder_mark(name: str) -> bool:
     return not name or name.endswith("/") or TEMPORARY in name.split("/")
 
 
-def _entry(name: str, size: int, found: Mapping[str, Any]) -> Entry:
+def _entry(name: str, size: int, found: Mapping[str, Any]) -> ListedObject:
     # HEAD returns whole seconds, but some servers list milliseconds. An object must have one time.
     modified_ms = int(found["LastModified"].timestamp()) * 1000
-    return Entry(name, size, found["ETag"].strip('"'), modified_ms)
+    return ListedObject(name, size, found["ETag"].strip('"'), modified_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidInput
 
 
-def parse(rest: str) -> tuple[str, str]:
+def parse_s3_uri(rest: str) -> tuple[str, str]:
     """Return bucket and prefix of `bucket/prefix`, without slashes around the prefix. Raises `InvalidInput`."""
     bucket, _, prefix = rest.partition("/")
     if not bucket or "@" in rest or "?" in rest:

@@ -14,12 +14,14 @@ import stat
 from collections.abc import Iterator
 
 from ..values import dataclass
-from .contract import TEMPORARY, Enters, Entry, Skipped, checked_prefix
+from .contract import TEMPORARY, Enters, ListedObject, Skipped, checked_prefix
 
 _Folders = tuple[tuple[int, int], ...]
 
 
-def walk(base: str, uri: str, prefix: str, start_after: str | None, enters: Enters | None = None) -> Iterator[Entry]:
+def walk(
+    base: str, uri: str, prefix: str, start_after: str | None, enters: Enters | None = None
+) -> Iterator[ListedObject]:
     """Yield the files below the folder `base` whose name begins with `prefix` and is after `start_after`.
 
     Links are followed, also those that lead out of `base`. A link to nothing is skipped, and so is one to a folder
@@ -31,9 +33,9 @@ def walk(base: str, uri: str, prefix: str, start_after: str | None, enters: Ente
         yield from _folder(made, above + slash, (*_around(base), *_above(base, above)))
 
 
-def entry(name: str, found: os.stat_result) -> Entry:
+def entry(name: str, found: os.stat_result) -> ListedObject:
     """Return the entry of a file."""
-    return Entry(name, found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime_ns // 1_000_000)
+    return ListedObject(name, found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime_ns // 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class _Walk:
         return inside and (key > self.after or self.after.startswith(key)) and self.enters(name)
 
 
-def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
+def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[ListedObject]:
     """Yield the files of the folder `name`, which is empty or ends with `/`, and of the folders below it."""
     for key, item in _children(walk, name):
         full = os.fsdecode(key)

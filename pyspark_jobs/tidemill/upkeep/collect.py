@@ -25,7 +25,7 @@ from ..repo.opened import Opened
 from ..store import Store
 from ..values import dataclass
 
-READERS = 16
+_READERS = 16
 """How many commits are read at once. Reading is waiting, on S3."""
 
 
@@ -75,9 +75,9 @@ def kept_names(found: Lineage) -> set[str]:
 
 def _commits(found: Lineage, versions: list[VersionOf]) -> Iterator[tuple[VersionOf, Commit]]:
     """Yield the commits of versions; some are read ahead, in other threads."""
-    with ThreadPoolExecutor(READERS) as pool:
-        for start in range(0, len(versions), READERS * 4):
-            part = versions[start : start + READERS * 4]
+    with ThreadPoolExecutor(_READERS) as pool:
+        for start in range(0, len(versions), _READERS * 4):
+            part = versions[start : start + _READERS * 4]
             yield from zip(part, pool.map(lambda at: found.logs[at.branch].commit(at.version), part), strict=True)
 
 
@@ -108,7 +108,7 @@ class Collected:
     deleted: int
 
 
-def look(repo: Opened, refs: Refs) -> tuple[list[Garbage], list[int]]:
+def look_for_garbage(repo: Opened, refs: Refs) -> tuple[list[Garbage], list[int]]:
     """Return the garbage, and the entries of merged segments that no kept version can use. Writes nothing."""
     known = lineage(repo, refs)
     kept = kept_names(known)
@@ -117,9 +117,9 @@ def look(repo: Opened, refs: Refs) -> tuple[list[Garbage], list[int]]:
     return garbage(refs, known.heads, kept, _listing(repo.store), known.refs_through), dead
 
 
-def collect(repo: Opened, deadline: float | None = None, on_deleted: OnDeleted | None = None) -> Collected:
+def collect_garbage(repo: Opened, deadline: float | None = None, on_deleted: OnDeleted | None = None) -> Collected:
     """Delete garbage, oldest first, until `deadline` by the monotonic clock."""
-    found, dead = look(repo, repo.refresh())
+    found, dead = look_for_garbage(repo, repo.refresh())
     if dead:
         drop_bases(repo, dead)
     names, deleted = [one.name for one in found], 0

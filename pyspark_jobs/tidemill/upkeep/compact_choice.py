@@ -48,7 +48,7 @@ class VersionFiles:
 
 
 @dataclass(frozen=True)
-class Group:
+class VersionGroup:
     """Consecutive published versions whose files are joined, folder by folder."""
 
     members: Sequence[VersionFiles]
@@ -82,7 +82,7 @@ class Group:
         return sum(len(split(of_folder, self.target_bytes)) for of_folder in sizes)
 
 
-def choose(published: Sequence[VersionFiles], target_bytes: int = TARGET_BYTES) -> list[Group]:
+def choose_groups(published: Sequence[VersionFiles], target_bytes: int = TARGET_BYTES) -> list[VersionGroup]:
     """Return the groups whose files should be joined, oldest first. `published` is ordered by version.
 
     A file is small below half of the target. A group consists of versions that have small files only.
@@ -152,14 +152,14 @@ def _even(pack: Sequence[VersionFiles]) -> Iterator[list[VersionFiles]]:
             yield part
 
 
-def _worth(part: Sequence[VersionFiles], target_bytes: int) -> Iterator[Group]:
+def _worth(part: Sequence[VersionFiles], target_bytes: int) -> Iterator[VersionGroup]:
     """Yield the part as a group, without versions at its ends that share no folder, if its files become half."""
     first, end = 0, len(part)
     while first < end and not _shares(part[first], part[first + 1 : end]):
         first += 1
     while first < end and not _shares(part[end - 1], part[first : end - 1]):
         end -= 1
-    group = Group(part[first:end], target_bytes)
+    group = VersionGroup(part[first:end], target_bytes)
     if group.members and 2 * group.into <= group.files:
         yield group
 

@@ -19,7 +19,7 @@ from dataclasses import field
 
 from .. import names
 from ..errors import CorruptState, Fenced, InvalidInput
-from ..pipeline.job import Output
+from ..pipeline.job import JobSink
 from ..protocol.history import shown, shown_again
 from ..protocol.kinds import Changes
 from ..protocol.records import AddedOutput, Commit, OutputFile, PublishedFile, VersionOf, digest
@@ -30,17 +30,17 @@ from ..publishing.correct import correct
 from ..publishing.publish import place_of, read_record, repair
 from ..repo.discard import discard_unless_named, discarded_if_full
 from ..repo.opened import Opened
-from ..sinks.asked import folder_of
+from ..sinks.asked import sink_folder
 from ..sinks.contract import SinkPlace
 from ..sinks.folder import Folder
 from ..sinks.joined import can_join, joined
 from ..values import dataclass
-from .compact_choice import TARGET_BYTES, Group, VersionFiles, choose, split
+from .compact_choice import TARGET_BYTES, VersionFiles, VersionGroup, choose_groups, split
 
 LOG = logging.getLogger("tidemill")
-MOST_TRIES = 3
+_MOST_TRIES = 3
 """How often the files of a group are stored, under another number each time, while batches take these numbers."""
-THREADS = 8
+_THREADS = 8
 """How many records or small files are read at once."""
 OnCompacted = Callable[[int, int], None]
 """Called with the number of groups that are done, and of all."""
@@ -102,7 +102,7 @@ class Compaction:
         self.apart: dict[str, set[int]] = {}
         self.overtaken = 0
 
-    def planned(self) -> list[Compacted]:
+    def to_join(self) -> list[Compacted]:
         """Return what would be joined. Writes nothing, and reads no file."""
         return [
             Compacted(place.name, one.first, one.last, one.files, one.into, one.bytes, one.bytes)
@@ -134,17 +134,20 @@ class Compaction:
         origin = self.repo.origin(head)
         return self.repo.log.plan(origin.number, origin.parent) is not None
 
-    def _chosen(self, head: Commit | None) -> list[tuple[_Place, Group]]:
+    def _chosen(self, head: Commit | None) -> list[tuple[_Place, VersionGroup]]:
         if head is None or self.repo.branch != MAIN:
             return []
         places = (self._place(head, output) for output in self.repo.job.outputs.values())
         return [
-            (place, one) for place in places if place is not None for one in choose(place.published, self.target_bytes)
+            (place, one)
+            for place in places
+            if place is not None
+            for one in choose_groups(place.published, self.target_bytes)
         ]
 
-    def _place(self, head: Commit, output: Output) -> _Place | None:
+    def _place(self, head: Commit, output: JobSink) -> _Place | None:
         """Return what a sink shows, or None if nothing of it can be joined."""
-        sink, folder, recorded = output.sink, folder_of(output.sink), head.sinks.get(output.name)
+        sink, folder, recorded = output.sink, sink_folder(output.sink), head.sinks.get(output.name)
         if sink is None or folder is None or not can_join(folder.extension):
             return None
         if recorded is None or recorded.get("uri") != sink.uri:
@@ -163,7 +166,7 @@ class Compaction:
         apart = self.apart.setdefault(output.name, set())
         found = [VersionFiles(one, *spans[one], sizes[one], one in apart) for one in spans if one in sizes]
         found.sort(key=lambda one: one.first)
-        if not choose(found, self.target_bytes):
+        if not choose_groups(found, self.target_bytes):
             return None
         recorded_as = self._recorded(output.name)
         found = [dataclasses.replace(one, is_fixed=one.is_fixed or one.record not in recorded_as) for one in found]
@@ -178,9 +181,9 @@ class Compaction:
         numbers = (names.number_in(prefix, entry.name) for entry in self.repo.store.list(prefix))
         return {number for number in numbers if number is not None}
 
-    def _compact(self, place: _Place, group: Group) -> Compacted | None:
+    def _compact(self, place: _Place, group: VersionGroup) -> Compacted | None:
         """Join the files of a group. None: other commits came first, or some files cannot be joined."""
-        for _ in range(MOST_TRIES):
+        for _ in range(_MOST_TRIES):
             self.repo.refresh()
             head = self.repo.head()
             assert head is not None
@@ -203,7 +206,7 @@ class Compaction:
 class _Joining:
     """Joins the files of one group for the version after `head`."""
 
-    def __init__(self, repo: Opened, place: _Place, group: Group, head: Commit) -> None:
+    def __init__(self, repo: Opened, place: _Place, group: VersionGroup, head: Commit) -> None:
         self.repo, self.place, self.group, self.head = repo, place, group, head
         self.origin: Origin = repo.origin(head)
         self.attempt = uuid.uuid4().hex[:12]
@@ -214,7 +217,7 @@ class _Joining:
         try:
             with (
                 discarded_if_full(self.repo.store, self.attempt),
-                ThreadPoolExecutor(THREADS, "tidemill-compact") as pool,
+                ThreadPoolExecutor(_THREADS, "tidemill-compact") as pool,
             ):
                 files = list(self._files(self._records(pool), pool))
             if self.repo.log.plan(self.origin.number, self.origin.parent) is not None:
@@ -302,8 +305,8 @@ class _Joining:
 
     def _contents(self, files: Sequence[tuple[int, PublishedFile]], pool: ThreadPoolExecutor) -> Iterator[bytes]:
         """Yield the contents of files, as they were published."""
-        for at in range(0, len(files), THREADS):
-            some = files[at : at + THREADS]
+        for at in range(0, len(files), _THREADS):
+            some = files[at : at + _THREADS]
             found = pool.map(lambda one: self.place.folder.fetch(self.place.at, one[1].name), some)
             for (record, file), data in zip(some, found, strict=True):
                 if data is None or digest(data) != file.checksum:

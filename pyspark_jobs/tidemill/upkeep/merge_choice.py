@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from ..batch.merging import Merge
 from ..batch.ranges import cut
 from ..protocol.records import Commit, Segment
-from ..protocol.tiling import State, visible
-from ..state.layers import CHEAP_ROWS, Span, layered
+from ..protocol.tiling import State, segments_within
+from ..state.layers import CHEAP_ROWS, HashSpan, layered
 from ..values import dataclass
 
 
@@ -36,7 +36,7 @@ class MergeRule:
 RULE = MergeRule()
 
 
-def choose(head: Commit, state: State, rule: MergeRule = RULE) -> list[Merge]:
+def choose_merges(head: Commit, state: State, rule: MergeRule = RULE) -> list[Merge]:
     """Return what to merge in the version of `head`, given its live segments after `bases.lay`.
 
     First come the ranges in which look-ups pass the most runs, and of these the ones with the fewest rows.
@@ -66,8 +66,8 @@ def _of_map(
 ) -> list[Merge]:
     found = []
     for lo, hi in cut(_ranges(segments, widths, rule)):
-        shown = visible(segments, lo, hi)
-        spans = [Span(one.lo, one.hi, _share(one.rows, one, widths)) for one in shown]
+        shown = segments_within(segments, lo, hi)
+        spans = [HashSpan(one.lo, one.hi, _share(one.rows, one, widths)) for one in shown]
         layers = layered(spans)
         first = _first_layer([sum(spans[number].rows for number in layer) for layer in layers], rule)
         chosen = sorted(number for layer in layers[first:] for number in layer)

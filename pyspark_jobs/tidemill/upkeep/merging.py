@@ -31,15 +31,15 @@ from ..repo.identity import check_root
 from ..repo.opened import Opened
 from ..repo.operators import committed_state, declared_operators
 from ..state.older import cache_key, columns_key
-from ..state.versions import checked
+from ..state.versions import checked_content
 from ..store import ObjectMissing
 from ..store.probe import probe
 from ..values import dataclass
-from .merge_choice import RULE, MergeRule, choose
+from .merge_choice import RULE, MergeRule, choose_merges
 
-THREADS = 2
+_THREADS = 2
 """How many ranges are merged at once. Each is in memory as a whole."""
-MOST_TRIES = 5
+_MOST_TRIES = 5
 """How often the files of a range are stored, under another number each time, while other entries take these numbers."""
 
 
@@ -100,7 +100,7 @@ def plan_merges(repo: Opened, rule: MergeRule = RULE) -> list[Merge]:
         return []
     declared = declared_operators(repo, head)
     state = {name: maps for name, maps in committed_state(repo, head).items() if name in declared}
-    return choose(head, state, rule)
+    return choose_merges(head, state, rule)
 
 
 def merge(
@@ -142,11 +142,11 @@ def merge(
 def _in_threads(repo: Opened, chosen: Sequence[Merge], deadline: float | None) -> Iterator[tuple[Merge, _Outcome]]:
     """Yield ranges and their merged runs, in order, as long as there is time to begin another one."""
     todo, begun = deque(chosen), deque[tuple[Merge, Future[list[MergedRun]]]]()
-    with ThreadPoolExecutor(THREADS, "tidemill-merge") as pool:
+    with ThreadPoolExecutor(_THREADS, "tidemill-merge") as pool:
         try:
             while todo or begun:
                 has_time = deadline is None or time.monotonic() < deadline
-                while todo and len(begun) < THREADS and (has_time or len(todo) == len(chosen)):
+                while todo and len(begun) < _THREADS and (has_time or len(todo) == len(chosen)):
                     begun.append((todo[0], pool.submit(_merge, repo, todo.popleft())))
                 if not begun:
                     return
@@ -234,7 +234,7 @@ class _Recording:
         if self.entries:
             self._delete({one.name for one in self.entries[-1].outputs})  # another entry has its number
         head = self.repo.log.head()
-        if head is None or len(self.entries) == MOST_TRIES or not _is_live(self.merge, refs, head):
+        if head is None or len(self.entries) == _MOST_TRIES or not _is_live(self.merge, refs, head):
             return None
         placed = position(refs, now_ms())
         outputs = self._store(number, names.base_stem(number, placed["attempt"]))
@@ -275,7 +275,7 @@ class _Recording:
             if isinstance(part, _Stored):
                 part_name = names.part_of(name, len(segments))
                 try:
-                    data = checked(store.get(part.segment.name), part.segment.name, part.segment.checksum)
+                    data = checked_content(store.get(part.segment.name), part.segment.name, part.segment.checksum)
                 except ObjectMissing:
                     self._delete({one.name for one in segments})
                     return None

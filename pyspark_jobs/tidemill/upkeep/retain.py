@@ -11,7 +11,7 @@ from ..protocol.entries import Floor
 from ..protocol.refs import Kept, Refs
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
-from ..protocol.retention import Observed, Retention, floors
+from ..protocol.retention import Retention, RetentionInput, floors
 from ..publishing.publish import published_through
 from ..repo.opened import Opened
 
@@ -22,7 +22,7 @@ def wanted(repo: Opened, retention: Retention) -> Kept:
     head = repo.head()
     if head is None or not retention.rules:
         return before
-    observed = Observed(head.version, published_through(repo, head), now_ms())
+    observed = RetentionInput(head.version, published_through(repo, head), now_ms())
     return floors(retention, before, observed, lambda version: repo.log.commit(version).committed_ms)
 
 

@@ -17,7 +17,7 @@ from .. import names
 from ..errors import TidemillError
 from ..forgetting.key_text import key_in_row, possible_keys
 from ..forgetting.keys import holds
-from ..forgetting.published import records, rows_of, shown_files, sink_of
+from ..forgetting.published import records, rows_of_file, shown_files, sink_of
 from ..forgetting.quarantine import texts_of
 from ..protocol.compatible import first_name
 from ..protocol.garbage import COLLECTED
@@ -28,7 +28,7 @@ from ..repo.opened import Opened
 from ..repo.operators import declared_operators
 from ..schema import to_arrow
 from ..schema.kernels import pq
-from ..sinks.asked import folder_of
+from ..sinks.asked import sink_folder
 from ..sinks.forms import unstaged, with_added
 from ..state.columns import MapColumns
 from ..state.older import read_run
@@ -174,14 +174,14 @@ class Search:
                 )  # fmt: skip
                 continue
             declared = sink_of(self.repo, sink)
-            if folder_of(declared) is None:
+            if sink_folder(declared) is None:
                 continue  # its rows are those of the repository's files, which are looked at above
             for record in records(self.repo, self.head, sink):
                 for file in shown_files(self.repo, declared, record) if record.uri == declared.uri else ():
                     if (data := file.content()) is None or not self._is_new(file.uri, True):
                         continue
                     with self._reading(file.uri):
-                        table = rows_of(self.repo, record, file, data)
+                        table = rows_of_file(self.repo, record, file, data)
                         self._note(file.uri, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
 
     def _in_table(self, forgotten: Sequence[Forgotten], table: pa.Table, sink: str) -> int:

@@ -13,11 +13,11 @@ from ..errors import CorruptState
 from ..protocol.named import Object, named
 from ..protocol.records import Commit, digest
 from ..protocol.refs import Refs
-from ..store import Entry, ObjectMissing, Store
+from ..store import ListedObject, ObjectMissing, Store
 from ..values import dataclass
 from .findings import Findings
 
-READERS = 16
+_READERS = 16
 OnChecked = Callable[[int, int], None]
 """Called with the number of objects that were checked, and of all."""
 
@@ -51,7 +51,7 @@ class Objects:
                 what = f"named with checksum {known.object.checksum}, and later with {one.checksum}"
                 self.found.add(one.name, what, self._affects(known))
 
-    def check(self, store: Store, listing: Mapping[str, Entry], deep: bool, on_checked: OnChecked) -> int:
+    def check(self, store: Store, listing: Mapping[str, ListedObject], deep: bool, on_checked: OnChecked) -> int:
         """Check all objects; with `deep` read each. Return how many bytes they have together."""
         for number, known in enumerate(self.known.values()):
             on_checked(number, len(self.known))
@@ -78,7 +78,7 @@ class Objects:
 def check_stored(store: Store, expected: Iterable[Object], what: str) -> None:
     """Raise `CorruptState` if an object is missing or has another size. Costs a request for each object."""
     wanted = list(expected)
-    with ThreadPoolExecutor(READERS, "tidemill-stat") as pool:
+    with ThreadPoolExecutor(_READERS, "tidemill-stat") as pool:
         for one, there in zip(wanted, pool.map(lambda one: store.stat(one.name), wanted), strict=True):
             fault = _fault(one, there)
             if fault is not None:
@@ -88,7 +88,7 @@ def check_stored(store: Store, expected: Iterable[Object], what: str) -> None:
                 )
 
 
-def _fault(expected: Object, there: Entry | None) -> str | None:
+def _fault(expected: Object, there: ListedObject | None) -> str | None:
     """Return what a listing shows to be wrong with an object, or None."""
     if there is None:
         return "the object is missing"

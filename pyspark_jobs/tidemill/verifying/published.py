@@ -19,10 +19,10 @@ from ..protocol.refs import Refs
 from ..protocol.retained import is_kept
 from ..publishing.publish import place_of, works
 from ..repo.opened import Opened
-from ..sinks.asked import folder_of, seen
+from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen, Sink
 from ..sinks.public import parsed, public_name
-from ..store import Entry
+from ..store import ListedObject
 from ..values import dataclass
 from .findings import Findings
 
@@ -36,7 +36,7 @@ class PublishedVersions:
     repo: Opened
     uuid: str
     refs: Refs
-    listing: Mapping[str, Entry]
+    listing: Mapping[str, ListedObject]
     found: Findings
     through: int = -1
     """All versions up to this one were published, as some commit says."""
@@ -92,7 +92,7 @@ class PublishedVersions:
 
         A damaged commit may name some of it.
         """
-        is_folder = folder_of(sink) is not None
+        is_folder = sink_folder(sink) is not None
         for one in seen(sink, place_of(self.repo, name, self.uuid)):
             if not one.is_ours:
                 continue
@@ -150,7 +150,7 @@ class PublishedVersions:
     def _compare(self, sink: str, deep: bool) -> int:
         """Compare the files in the place of a sink with their records. Return how many are there."""
         declared = self.repo.declared_sink(sink)
-        folder = folder_of(declared)
+        folder = sink_folder(declared)
         if declared is None or folder is None:
             return 0  # only the code says where a sink is
         count, uri, refs = 0, declared.uri, self.refs

@@ -16,7 +16,7 @@ from ..protocol.codec import decode, decode_entry
 from ..protocol.records import Commit, Parent, Plan
 from ..protocol.refs import MAIN, Branch, Refs, begin, follow
 from ..protocol.retained import first_kept, floor, pinned
-from ..store import Entry, ObjectMissing, Store
+from ..store import ListedObject, ObjectMissing, Store
 from ..values import dataclass
 from .findings import Findings
 
@@ -29,7 +29,7 @@ class Records:
     """The records of the repository in `store`, of which `listing` has all objects."""
 
     store: Store
-    listing: Mapping[str, Entry]
+    listing: Mapping[str, ListedObject]
     found: Findings
     checksums: dict[int, str] = field(default_factory=dict)
     """Of each entry of `refs/` that could be read."""
@@ -146,7 +146,7 @@ class Records:
         name = names.head_hint(branch.id)
         if name not in self.listing:
             return -1
-        hinted = hint.read(self.store, name)
+        hinted = hint.read_hint(self.store, name)
         if hinted < 0:
             self.found.add(name, "not a hint to a version", "nothing: it says where a search begins", _HINT)
         return hinted
@@ -171,7 +171,7 @@ def _follow(refs: Refs, entry: entries.Entry) -> Refs:
         ) from error
 
 
-def branches(refs: Refs) -> list[Branch]:
+def live_branches(refs: Refs) -> list[Branch]:
     """Return all branches that are not dropped, `main` first."""
     return sorted(refs.branches.values(), key=lambda branch: branch.id != MAIN)
 

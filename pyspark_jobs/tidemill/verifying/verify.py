@@ -23,7 +23,7 @@ from .findings import Findings, VerifyReport
 from .forgotten import INCOMPLETE, Searched, search
 from .objects import Objects, OnChecked
 from .published import PublishedVersions
-from .records import Records, branches
+from .records import Records, live_branches
 
 _PARTS = 16
 """In how many parts the rows of a map are counted, so that memory is bounded by a part."""
@@ -54,7 +54,7 @@ def verify(
         for commit in records.pinned(refs):
             seen.add(VersionOf(commit.branch, commit.version))
             objects.add(commit)
-        for branch in branches(refs):
+        for branch in live_branches(refs):
             head: Commit | None = None
             lowest = first_kept(floor(refs, branch.id))
             for head in records.commits(refs, branch, 0 if deep else lowest):

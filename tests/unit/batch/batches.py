@@ -79,8 +79,8 @@ def scattered(made: Batch) -> list[list[Message]]:
     """The messages that all scatter tasks of a batch send to each range."""
     received: list[list[Message]] = [[] for _ in range(made.tasks)]
     for task in range(len(made.assignment)):
-        for item in scatter.run(made, task):
-            received[item.target].append(wire.decode(item.data))
+        for item in scatter.scatter_task(made, task):
+            received[item.target].append(wire.decode_message(item.data))
     return received
 
 

@@ -16,7 +16,7 @@ ROWS = pa.RecordBatch.from_pydict({"v": [1]})
 def chunk(
     order: tuple[int, ...], sender: int = 0, subject: str = "op", kind: wire.ChunkKind = "rows", **more: int
 ) -> Chunk:
-    found = wire.decode(wire.chunk(ChunkHead(kind, sender, subject, order, **more), ROWS))
+    found = wire.decode_message(wire.chunk(ChunkHead(kind, sender, subject, order, **more), ROWS))
     assert isinstance(found, Chunk)
     return found
 

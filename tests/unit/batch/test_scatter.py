@@ -188,9 +188,9 @@ def test_rows_of_small_splits_that_wait_for_each_other_keep_their_order(
         dealt = tuple(tuple(sorted(numbers[task::tasks])) for task in range(tasks))
         made = dataclasses.replace(made, assignment=dealt)
         (operator,) = made.job.operators
-        monkeypatch.setattr(sender, "SMALL_BYTES", 0)
+        monkeypatch.setattr(sender, "LARGEST_HELD_BYTES", 0)
         alone = in_order(made, operator)
-        monkeypatch.setattr(sender, "SMALL_BYTES", 300)
+        monkeypatch.setattr(sender, "LARGEST_HELD_BYTES", 300)
         monkeypatch.setattr(held, "HELD_BYTES", chance.choice([1, 400, 10_000]))
         assert in_order(made, operator) == alone
 

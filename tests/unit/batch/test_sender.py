@@ -11,7 +11,7 @@ import tidemill as tm
 from tests.unit.batch.batches import batch
 from tidemill.batch import wire
 from tidemill.batch.inbox import Inbox
-from tidemill.batch.sender import Origin, Outgoing, Sender
+from tidemill.batch.sender import Outgoing, RowOrigin, Sender
 from tidemill.batch.wire import Observed
 
 
@@ -28,13 +28,13 @@ def rows(*totals: int) -> pa.RecordBatch:
 
 def sent(sender: Sender, *outgoing: Outgoing) -> Inbox:
     items = [item for one in outgoing for item in one.items] + list(sender.headers())
-    return Inbox([wire.decode(item.data) for item in items if item.target == 0])
+    return Inbox([wire.decode_message(item.data) for item in items if item.target == 0])
 
 
 def test_rows_of_an_operator_are_sent_one_by_one_by_pass() -> None:
     made = batch(chained(), [])
     sender = Sender(made, 0, Observed(event_times={"ts": (1, 2)}), combine=False)
-    passes = [Outgoing(sender, Origin((0, number), 0, number)) for number in (0, 1)]
+    passes = [Outgoing(sender, RowOrigin((0, number), 0, number)) for number in (0, 1)]
     second = made.job.operators["second"].ports[0]
     passes[1].to_operator(second, rows(7))
     passes[0].to_operator(second, rows(5, 5))
@@ -49,7 +49,7 @@ def test_rows_of_an_operator_are_sent_one_by_one_by_pass() -> None:
 def test_rows_that_reach_an_operator_twice_keep_the_order_of_their_turns() -> None:
     made = batch(chained(), [])
     sender = Sender(made, 0, Observed(), combine=False)
-    outgoing = Outgoing(sender, Origin((0, 0), 0))
+    outgoing = Outgoing(sender, RowOrigin((0, 0), 0))
     for total in (3, 1, 2):
         outgoing.to_operator(made.job.operators["second"].ports[0], rows(total))
     inbox = sent(sender, outgoing)
@@ -67,7 +67,7 @@ def late_downstream(late: str) -> tm.Pipeline:
 def test_outputs_that_are_late_downstream_count_for_that_operator_and_not_as_input() -> None:
     made = batch(late_downstream("quarantine"), [], watermarks={"first.last": 100_000})
     sender = Sender(made, 0, Observed(), combine=False)
-    outgoing = Outgoing(sender, Origin((0, 0), 0))
+    outgoing = Outgoing(sender, RowOrigin((0, 0), 0))
     times = pa.array([datetime(1970, 1, 1, tzinfo=UTC), datetime(1971, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     outgoing.to_operator(
         made.job.operators["second"].ports[0], pa.RecordBatch.from_pydict({"k": ["a", "b"], "last": times})

@@ -36,7 +36,7 @@ def test_a_spilled_message_reads_as_one_in_memory(sizes: list[int], limit: int) 
         *(chunk(number, rows) for number, rows in enumerate(sizes)),
         wire.header(Header(0, len(sizes), Observed())),
     ]
-    assert [plain(one) for one in received(iter(items), limit)] == [plain(wire.decode(item)) for item in items]
+    assert [plain(one) for one in received(iter(items), limit)] == [plain(wire.decode_message(item)) for item in items]
 
 
 def mapped_files(folder: Path) -> int:

@@ -22,10 +22,10 @@ def refused(*arguments: object) -> None:
 
 
 def test_memory_that_is_refused_reaches_every_range_as_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scatter, "run", refused)
+    monkeypatch.setattr(scatter, "scatter_task", refused)
     items = list(work(3).scatter(0))
     assert [item.target for item in items] == [0, 1, 2]
-    failures = [wire.decode(item.data) for item in items]
+    failures = [wire.decode_message(item.data) for item in items]
     for failure in failures:
         assert isinstance(failure, wire.Failure)
         error = failure.error()
@@ -38,8 +38,8 @@ def test_memory_that_is_refused_reaches_every_range_as_a_message(monkeypatch: py
 
 
 def test_a_range_that_has_too_little_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "run", refused)
+    monkeypatch.setattr(apply, "apply_range", refused)
     (item,) = work(3).apply(0, 1, [])
-    failure = wire.decode(item.data)
+    failure = wire.decode_message(item.data)
     assert isinstance(failure, wire.Failure)
     assert failure.message.startswith("run key range 2 of 3 of a batch: out of memory")

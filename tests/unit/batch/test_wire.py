@@ -16,19 +16,19 @@ HEAD = wire.ChunkHead(wire.ROWS, 3, "totals", (1, 0, 2), pass_number=1, split=7,
 
 
 def test_a_chunk_is_decoded_as_it_was_encoded() -> None:
-    chunk = wire.decode(wire.chunk(HEAD, ROWS))
+    chunk = wire.decode_message(wire.chunk(HEAD, ROWS))
     assert isinstance(chunk, wire.Chunk)
     assert chunk.head == HEAD
     assert chunk.batch().equals(ROWS)
 
 
 def test_a_chunk_that_is_passed_on_keeps_its_rows_and_their_alignment() -> None:
-    arrived = wire.decode(wire.chunk(HEAD, ROWS))
+    arrived = wire.decode_message(wire.chunk(HEAD, ROWS))
     assert isinstance(arrived, wire.Chunk)
     for sender in (4, 10**9):
         data = wire.again(replace(HEAD, sender=sender, port=1), arrived.body)
         assert (4 + int.from_bytes(data[:4], "little")) % 64 == 0
-        again = wire.decode(data)
+        again = wire.decode_message(data)
         assert isinstance(again, wire.Chunk)
         assert (again.head.sender, again.head.port, again.head.order) == (sender, 1, HEAD.order)
         assert again.batch().equals(ROWS)
@@ -43,7 +43,7 @@ def test_the_rows_of_a_chunk_are_aligned_for_arrow() -> None:
 
 def test_a_chunk_of_two_record_batches_is_not_one_batch() -> None:
     table = pa.Table.from_batches([ROWS, ROWS])
-    chunk = wire.decode(wire.chunk(HEAD, table))
+    chunk = wire.decode_message(wire.chunk(HEAD, table))
     assert isinstance(chunk, wire.Chunk)
     assert sum(batch.num_rows for batch in chunk.batches()) == 4
     with pytest.raises(InternalError, match="a chunk of `totals` holds 2 batches, expected 1"):
@@ -55,16 +55,16 @@ def test_a_header_is_decoded_as_it_was_encoded() -> None:
         {"0": 5}, {"0": "crc"}, {"source.ts": (-3, 9)}, late={"totals": 2}, late_rows=2, quarantined_rows=1
     )
     header = wire.Header(4, 17, seen)
-    assert wire.decode(wire.header(header)) == header
+    assert wire.decode_message(wire.header(header)) == header
 
 
 def test_a_receipt_keeps_the_bytes_of_its_record() -> None:
-    assert wire.decode(wire.receipt(b'{"level": 0}')) == wire.Receipt(b'{"level": 0}')
+    assert wire.decode_message(wire.receipt(b'{"level": 0}')) == wire.ReceiptMessage(b'{"level": 0}')
 
 
 @pytest.mark.parametrize("kind", [InvalidInput, StoreUnavailable, Fenced, InternalError])
 def test_an_error_keeps_its_kind_message_and_hint(kind: type[InvalidInput]) -> None:
-    failure = wire.decode(wire.failure(kind("read `a`: missing\nmore", hint="restore it")))
+    failure = wire.decode_message(wire.encode_failure(kind("read `a`: missing\nmore", hint="restore it")))
     assert isinstance(failure, wire.Failure)
     error = failure.error()
     assert (type(error), error.message, error.hint) == (kind, "read `a`: missing\nmore", "restore it")
@@ -74,7 +74,7 @@ def test_a_subclass_of_a_kind_arrives_as_that_kind() -> None:
     class Special(InvalidInput):
         pass
 
-    failure = wire.decode(wire.failure(Special("no")))
+    failure = wire.decode_message(wire.encode_failure(Special("no")))
     assert isinstance(failure, wire.Failure)
     assert type(failure.error()) is InvalidInput
 

@@ -14,11 +14,11 @@ import pytest
 
 from tidemill.actions.registry import FOLLOWS, action_of, listed
 from tidemill.cli import result_file
-from tidemill.cli.exits import Exit, error_lines, exit_status
+from tidemill.cli.exits import error_lines, exit_status
 from tidemill.cli.main import MODULES, main, tidemill
 from tidemill.cli.options import settings, storage_options
 from tidemill.cli.output import committed
-from tidemill.errors import KINDS, Fenced, InvalidInput
+from tidemill.errors import ERROR_KINDS, Exit, Fenced, InvalidInput
 
 SECRET = "wJalrXUtnFEMI"
 TASKS = "--tasks expects `auto` or a whole number of at least 1, found"
@@ -143,7 +143,7 @@ def test_storage_options_of_the_command_line_are_never_shown(capsys):
         assert SECRET not in found.err + found.out
 
 
-@pytest.mark.parametrize("kind", KINDS.values())
+@pytest.mark.parametrize("kind", ERROR_KINDS.values())
 def test_an_error_is_printed_with_its_kind_its_lines_and_its_hint(kind):
     error = kind("read `x`: not there\nmore of it", hint="make it")
     assert error_lines(error) == [f"{kind.__name__}: read `x`: not there", "more of it", "hint: make it"]
@@ -161,13 +161,13 @@ def test_committed_versions_are_printed_as_ranges_without_versions_between_them(
 
 def test_a_result_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path):
     for data in (b"one", b"two"):
-        result_file.write(str(tmp_path / "result.json"), data, {})
+        result_file.write_result_file(str(tmp_path / "result.json"), data, {})
     assert os.listdir(tmp_path) == ["result.json"]
     assert (tmp_path / "result.json").read_bytes() == b"two"
 
 
 def test_a_result_file_can_be_written_to_and_removed_from_a_store(tmp_path):
-    result_file.write(f"{(tmp_path / 'below').as_uri()}/result.json", b"{}", {})
+    result_file.write_result_file(f"{(tmp_path / 'below').as_uri()}/result.json", b"{}", {})
     assert (tmp_path / "below" / "result.json").read_bytes() == b"{}"
     result_file.remove(f"{(tmp_path / 'below').as_uri()}/result.json", {})
     assert not (tmp_path / "below" / "result.json").exists()
@@ -186,7 +186,7 @@ def test_a_command_deletes_the_result_file_of_an_earlier_call_when_it_starts(tmp
 
 def test_a_broken_result_file_is_invalid_input(tmp_path):
     with pytest.raises(InvalidInput, match="result file"):
-        result_file.write(str(tmp_path / "no folder" / "result.json"), b"{}", {})
+        result_file.write_result_file(str(tmp_path / "no folder" / "result.json"), b"{}", {})
 
 
 def test_a_result_file_that_cannot_be_written_is_an_error_before_the_work(tmp_path, capsys):

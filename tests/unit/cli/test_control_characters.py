@@ -86,8 +86,8 @@ def test_lines_for_people_are_escaped_and_lines_of_json_are_not(capfd: pytest.Ca
 
 
 def test_warnings_of_the_log_are_escaped(capfd: pytest.CaptureFixture[str]) -> None:
-    from tidemill.cli.progress import watched
+    from tidemill.cli.progress import batch_progress
 
-    with watched(Output(), "run"):
+    with batch_progress(Output(), "run"):
         logging.getLogger("tidemill.test").warning("file %s", "\x1b")
     assert "warning: file \\u{1b}\n" in capfd.readouterr().err

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
 from tidemill.engines import pack as packing
+from tidemill.errors import Exit
 
 USES = (
     "import sys, json, tidemill as tm, tidemill._native, pyarrow.parquet, duckdb, boto3, prices; "

@@ -14,8 +14,8 @@ import pytest
 import tidemill as tm
 from tests.unit.cli.read_here import PIPELINE, objects
 from tidemill.cli import render
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.errors import Exit
 from tidemill.pipeline.load import load
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.journeys.everything import make
 from tests.servers.s3 import S3Server
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.errors import Exit
 
 CODE = """
 from pathlib import Path

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.errors import Exit
 
 PIPELINE = """
 from pathlib import Path

@@ -13,9 +13,8 @@ import pytest
 
 from tidemill.cli import progress
 from tidemill.cli import run as run_command
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
-from tidemill.errors import Fenced
+from tidemill.errors import Exit, Fenced
 
 PIPELINE = """
 import os

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.errors import Exit
 from tidemill.run import warm
 
 PIPELINE = """

@@ -9,7 +9,7 @@ import pytest
 from tidemill.forgetting.following import pins_below
 from tidemill.protocol.entries import Init
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import Branch, Refs, Tagged, begin
+from tidemill.protocol.refs import Branch, Refs, TaggedVersion, begin
 
 INIT = Init(number=0, attempt="0" * 12, uuid="u", parent="", reason="", created_ms=0, pipeline="p", root="r")
 
@@ -26,16 +26,19 @@ def branch(name: str, of: str, version: int) -> Branch:
     ("changes", "expected"),
     [
         ({}, []),
-        ({"tags": {"t": Tagged("main", 4)}}, ["tag `t` (version 4)"]),
-        ({"tags": {"t": Tagged("main", 5)}}, []),
+        ({"tags": {"t": TaggedVersion("main", 4)}}, ["tag `t` (version 4)"]),
+        ({"tags": {"t": TaggedVersion("main", 5)}}, []),
         ({"branches": {"main": Branch("main", "main"), "a": branch("a", "main", 4)}}, ["branch `a` (version 4)"]),
         ({"branches": {"main": Branch("main", "main"), "a": branch("a", "main", 5)}}, []),
         (
-            {"branches": {"a": branch("a", "main", 2), "b": branch("b", "a-1", 9)}, "tags": {"t": Tagged("b-1", 12)}},
+            {
+                "branches": {"a": branch("a", "main", 2), "b": branch("b", "a-1", 9)},
+                "tags": {"t": TaggedVersion("b-1", 12)},
+            },
             ["tag `t` (version 12)", "branch `a` (version 2)", "branch `b` (version 9)"],
         ),
         ({"branches": {"a": branch("a", "main", 6), "b": branch("b", "a-1", 9)}}, []),
-        ({"tags": {"t": Tagged("gone-7", 12)}}, ["tag `t` (version 12)"]),
+        ({"tags": {"t": TaggedVersion("gone-7", 12)}}, ["tag `t` (version 12)"]),
         ({"branches": {"a": branch("a", "", -1)}}, ["branch `a` (version -1)"]),
     ],
 )

@@ -24,7 +24,7 @@ from tidemill.testing import Tester
 
 def crossed(error: TidemillError) -> TidemillError:
     """The error as the driver raises it after a task raised it."""
-    failure = wire.decode(wire.failure(error))
+    failure = wire.decode_message(wire.encode_failure(error))
     assert isinstance(failure, wire.Failure)
     return failure.error()
 

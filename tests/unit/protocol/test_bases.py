@@ -12,7 +12,7 @@ from tests.unit.protocol import valid_records as make
 from tidemill.protocol.bases import idle, lay, lay_one
 from tidemill.protocol.records import HASH_END, Segment
 from tidemill.protocol.refs import BaseOf
-from tidemill.protocol.tiling import visible
+from tidemill.protocol.tiling import segments_within
 
 HASHES = range(16)
 Rows = dict[str, dict[int, int | None]]
@@ -89,7 +89,7 @@ def test_a_base_of_some_newer_segments_is_never_seen(
     then, rows, versions = history
     lo = data.draw(st.integers(0, 15))
     hi = data.draw(st.integers(lo, 15))
-    within = visible(then, lo, hi)
+    within = segments_within(then, lo, hi)
     if within:
         chosen = data.draw(st.lists(st.sampled_from(within), unique_by=lambda one: (one.name, one.lo), min_size=1))
         base = base_of(sorted(chosen, key=lambda one: one.sequence), rows, is_oldest=False)

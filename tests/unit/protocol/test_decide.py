@@ -14,17 +14,17 @@ from tests.unit.protocol import valid_records as make
 from tidemill.errors import InternalError
 from tidemill.protocol.decide import (
     BatchTime,
-    Observed,
+    ObservedTimes,
     batch_time,
     check_receipts,
-    choose,
+    choose_files,
     coalesce,
     commit_outcome,
     fenced_hint,
     fenced_reason,
     merge_state,
+    segments_within,
     sweep_time,
-    visible,
 )
 from tidemill.protocol.kinds import KINDS
 from tidemill.protocol.records import HASH_END, Receipt, Segment
@@ -87,8 +87,8 @@ sizes = st.lists(st.integers(0, 100).map(File), max_size=12)
 
 def test_without_caps_all_files_are_chosen() -> None:
     files = [File(1), File(2)]
-    assert choose(files) == files
-    assert choose([]) == []
+    assert choose_files(files) == files
+    assert choose_files([]) == []
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_the_caps_limit_the_files_of_a_batch(max_files: int | None, max_bytes: i
     files = [File(10), File(20), File(0), File(5)]
     if (max_files, max_bytes) in ((None, 30), (3, 30)):
         taken += 1  # the empty file still fits
-    assert choose(files, max_files, max_bytes) == files[:taken]
+    assert choose_files(files, max_files, max_bytes) == files[:taken]
 
 
 def test_a_file_larger_than_the_cap_is_a_batch_by_itself() -> None:
-    assert choose([File(1000), File(0)], max_bytes=10) == [File(1000)]
+    assert choose_files([File(1000), File(0)], max_bytes=10) == [File(1000)]
 
 
 @given(sizes, st.none() | st.integers(1, 15), st.none() | st.integers(0, 300))
@@ -116,7 +116,7 @@ def test_the_longest_prefix_within_the_caps_is_chosen(
         )
 
     longest = max((count for count in range(1, len(files) + 1) if fits(count)), default=0)
-    assert choose(files, max_files, max_bytes) == files[: max(longest, min(1, len(files)))]
+    assert choose_files(files, max_files, max_bytes) == files[: max(longest, min(1, len(files)))]
 
 
 # batch_time, sweep_time
@@ -125,44 +125,44 @@ def test_the_longest_prefix_within_the_caps_is_chosen(
 @pytest.mark.parametrize(
     ("rule", "observed", "ms"),
     [
-        ("arrival", Observed(100, newest_ms=70, oldest_waiting_ms=80), 70),
-        ("arrival", Observed(100, newest_ms=70), 100),  # nothing waits behind it: now
-        ("arrival", Observed(100, newest_ms=170, oldest_waiting_ms=80), 100),  # a file's clock is ahead
-        ("arrival", Observed(100, newest_ms=70, oldest_waiting_ms=80, previous_ms=70), 70),
-        ("arrival", Observed(100, newest_ms=-70, oldest_waiting_ms=-80), 0),  # files from before 1970
-        ("plan", Observed(100, newest_ms=70, oldest_waiting_ms=80), 100),
-        (7, Observed(100, newest_ms=70), 7),
-        (7_000, Observed(100, newest_ms=70), 7_000),
+        ("arrival", ObservedTimes(100, newest_ms=70, oldest_waiting_ms=80), 70),
+        ("arrival", ObservedTimes(100, newest_ms=70), 100),  # nothing waits behind it: now
+        ("arrival", ObservedTimes(100, newest_ms=170, oldest_waiting_ms=80), 100),  # a file's clock is ahead
+        ("arrival", ObservedTimes(100, newest_ms=70, oldest_waiting_ms=80, previous_ms=70), 70),
+        ("arrival", ObservedTimes(100, newest_ms=-70, oldest_waiting_ms=-80), 0),  # files from before 1970
+        ("plan", ObservedTimes(100, newest_ms=70, oldest_waiting_ms=80), 100),
+        (7, ObservedTimes(100, newest_ms=70), 7),
+        (7_000, ObservedTimes(100, newest_ms=70), 7_000),
     ],
 )
-def test_batch_time_follows_the_rule(rule: Any, observed: Observed, ms: int) -> None:
+def test_batch_time_follows_the_rule(rule: Any, observed: ObservedTimes, ms: int) -> None:
     assert batch_time(rule, observed) == BatchTime(ms)
 
 
 @pytest.mark.parametrize("rule", ["arrival", "plan", 90])
 def test_a_batch_time_that_would_go_back_is_raised_with_a_note(rule: Any) -> None:
-    found = batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=100))
+    found = batch_time(rule, ObservedTimes(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=100))
     assert found == BatchTime(100, raised_from_ms=90)
     assert found.note == (
         "batch time 1970-01-01T00:00:00.090Z is before that of the last commit and was raised to "
         "1970-01-01T00:00:00.100Z, because batch time never goes back"
     )
-    assert batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=90)).note is None
+    assert batch_time(rule, ObservedTimes(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=90)).note is None
 
 
 @pytest.mark.parametrize(
     ("rule", "observed", "expected"),
     [
-        ("arrival", Observed(100), BatchTime(100)),
-        ("arrival", Observed(100, oldest_waiting_ms=80), BatchTime(80)),
-        ("plan", Observed(100, oldest_waiting_ms=80), BatchTime(80)),
-        ("arrival", Observed(100, oldest_waiting_ms=180), BatchTime(100)),
-        ("arrival", Observed(100, oldest_waiting_ms=80, previous_ms=90), BatchTime(90, raised_from_ms=80)),
-        (300, Observed(100, oldest_waiting_ms=80), BatchTime(300)),
-        (30, Observed(100, previous_ms=90), BatchTime(90, raised_from_ms=30)),
+        ("arrival", ObservedTimes(100), BatchTime(100)),
+        ("arrival", ObservedTimes(100, oldest_waiting_ms=80), BatchTime(80)),
+        ("plan", ObservedTimes(100, oldest_waiting_ms=80), BatchTime(80)),
+        ("arrival", ObservedTimes(100, oldest_waiting_ms=180), BatchTime(100)),
+        ("arrival", ObservedTimes(100, oldest_waiting_ms=80, previous_ms=90), BatchTime(90, raised_from_ms=80)),
+        (300, ObservedTimes(100, oldest_waiting_ms=80), BatchTime(300)),
+        (30, ObservedTimes(100, previous_ms=90), BatchTime(90, raised_from_ms=30)),
     ],
 )
-def test_a_sweep_never_passes_the_oldest_waiting_file(rule: Any, observed: Observed, expected: BatchTime) -> None:
+def test_a_sweep_never_passes_the_oldest_waiting_file(rule: Any, observed: ObservedTimes, expected: BatchTime) -> None:
     assert sweep_time(rule, observed) == expected
 
 
@@ -172,11 +172,11 @@ def test_batch_times_after_an_outage_are_those_without_the_outage(data: st.DataO
     on_time, late = [], []
     previous = None
     for arrival in arrivals:  # a run right after each arrival, and nothing waits
-        previous = batch_time("arrival", Observed(arrival, newest_ms=arrival, previous_ms=previous)).ms
+        previous = batch_time("arrival", ObservedTimes(arrival, newest_ms=arrival, previous_ms=previous)).ms
         on_time.append(previous)
     previous = None
     for arrival, behind in zip(arrivals, [*arrivals[1:], None], strict=True):  # one run, long after
-        observed = Observed(5000, newest_ms=arrival, oldest_waiting_ms=behind, previous_ms=previous)
+        observed = ObservedTimes(5000, newest_ms=arrival, oldest_waiting_ms=behind, previous_ms=previous)
         previous = batch_time("arrival", observed).ms
         late.append(previous)
     assert late[:-1] == on_time[:-1]
@@ -312,7 +312,7 @@ def test_coalescing_keeps_the_first_deadline_of_each_hash(segments: list[Segment
 
 @given(lists_of_segments(), st.integers(0, SPACE - 1), st.integers(0, SPACE - 1))
 def test_neighbours_groups_the_touching_ranges_of_an_object(segments: list[Segment], one: int, two: int) -> None:
-    seen = visible(coalesce(segments), min(one, two), max(one, two))
+    seen = segments_within(coalesce(segments), min(one, two), max(one, two))
     found = neighbours(seen)
     assert [s for together in found for s in together] == seen
     for together in found:
@@ -331,7 +331,7 @@ def test_a_segment_without_live_deadlines_has_no_first_deadline() -> None:
 @given(lists_of_segments(), st.integers(0, SPACE - 1), st.integers(0, SPACE - 1))
 def test_visible_segments_are_clipped_to_the_range_oldest_first(segments: list[Segment], one: int, two: int) -> None:
     lo, hi = min(one, two), max(one, two)
-    found = visible(segments, lo, hi)
+    found = segments_within(segments, lo, hi)
     expected = shown(segments)
     assert [keys if lo <= key <= hi else [] for key, keys in enumerate(expected)] == shown(found)
     assert [s.version for s in found] == sorted(s.version for s in found)
@@ -341,7 +341,7 @@ def test_visible_segments_are_clipped_to_the_range_oldest_first(segments: list[S
 @given(lists_of_segments(), st.sets(st.integers(1, SPACE - 1), max_size=4))
 def test_merging_the_ranges_of_a_state_restores_the_state(segments: list[Segment], bounds: set[int]) -> None:
     ranges = [(receipt.lo, min(receipt.hi, SPACE - 1)) for receipt in cut(*sorted(bounds))]
-    receipts = [make.receipt(lo, hi, state={"op": {"map": visible(segments, lo, hi)}}) for lo, hi in ranges]
+    receipts = [make.receipt(lo, hi, state={"op": {"map": segments_within(segments, lo, hi)}}) for lo, hi in ranges]
     merged = merge_state(reversed(receipts))
     assert merged == {"op": {"map": coalesce(segments)}}
 

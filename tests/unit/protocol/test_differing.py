@@ -10,7 +10,7 @@ from tidemill.protocol.differing import at_hashes, contents_at, differing
 from tidemill.protocol.records import HASH_END, Parent, Segment, VersionOf
 from tidemill.protocol.refs import MAIN, Branch, begin
 from tidemill.protocol.retained import version_of
-from tidemill.protocol.spans import history, without
+from tidemill.protocol.spans import effective_spans, without
 
 ENDS = [0, 3, 7, 12, HASH_END]
 
@@ -67,7 +67,7 @@ def test_histories_share_the_versions_before_the_fork_that_neither_rewound() -> 
             cut = sorted(chance.sample(range(10), 2))
             replaced = [(cut[0], min(cut[1], head - 1))] if chance.random() < 0.5 and cut[0] < head else []
             record = None if head < 0 else make.commit(head, branch=branch, replaced=replaced)
-            spans = history(refs, branch, record)
+            spans = effective_spans(refs, branch, record)
             every = {VersionOf(span.branch, v) for span in spans for v in range(span.first, span.last + 1)}
             undone = {v for a, b in ([] if record is None else record.replaced) for v in range(a, b + 1)}
             assert every == {version_of(refs, branch, v) for v in range(head + 1) if v not in undone}

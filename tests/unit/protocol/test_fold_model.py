@@ -14,9 +14,9 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.codec import checksum_of, decode, decode_entry, encode
-from tidemill.protocol.entries import Adopt, Base, DropBranch, Entry, Floor, Init, NewBranch, Operators, Tag
+from tidemill.protocol.entries import AdoptEntry, Base, DropBranch, Entry, Floor, Init, NewBranch, Operators, TagEntry
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import MAIN, BaseOf, Branch, Kept, Refs, Seeds, Tagged, begin, fold, follow
+from tidemill.protocol.refs import MAIN, BaseOf, Branch, Kept, Refs, Seeds, TaggedVersion, begin, fold, follow
 
 OPERATORS = ("a", "b", "c")
 TAGS = ("good", "bad")
@@ -47,7 +47,7 @@ class Model:
         assert refs.seeds == {name: Seeds(number, seeds_of(number)) for name, number in self.seeds.items()}
         assert refs.branches == {name: Branch(name, id, fork) for name, (id, fork) in self.branches.items()}
         assert refs.dropped == self.dropped
-        assert refs.tags == {name: Tagged(MAIN, version) for name, version in self.tags.items()}
+        assert refs.tags == {name: TaggedVersion(MAIN, version) for name, version in self.tags.items()}
         assert {branch: kept.version for branch, kept in refs.floors.items()} == self.floors
         assert refs.bases == [BaseOf(number, "a", "state", *segments_of(number)) for number in self.bases]
         assert (refs.sources, refs.confirmed) == (self.sources, self.confirmed)
@@ -100,7 +100,7 @@ def tag(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, An
     model.tags.pop(name, None)
     if version is not None:
         model.tags[name] = version
-    return Tag, {"name": name, "branch": MAIN, "version": version}
+    return TagEntry, {"name": name, "branch": MAIN, "version": version}
 
 
 def base(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:
@@ -123,7 +123,7 @@ def adopt(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, 
     sources = draw(st.dictionaries(st.sampled_from(["days", "hours"]), st.just(f"memory://in/{number}")))
     model.sources |= sources
     model.confirmed |= dict.fromkeys(sources, number)
-    return Adopt, {"root": model.root, "new_uuid": model.uuid, "sources": sources}
+    return AdoptEntry, {"root": model.root, "new_uuid": model.uuid, "sources": sources}
 
 
 def unknown(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:

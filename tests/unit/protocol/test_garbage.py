@@ -12,9 +12,9 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.protocol.garbage import Stored, dead_bases, garbage
 from tidemill.protocol.records import OutputFile, Parent, QuarantineFile, VersionOf
-from tidemill.protocol.refs import MAIN, BaseOf, Branch, Held, Kept, Refs, Tagged, begin
+from tidemill.protocol.refs import MAIN, BaseOf, Branch, HeldVersions, Kept, Refs, TaggedVersion, begin
 from tidemill.protocol.retained import first_kept, floor, is_kept, is_whole, kept_objects, pinned, refuse_if_gone
-from tidemill.protocol.retention import ALL_OPERATORS, Observed, Retention, Rule, floors
+from tidemill.protocol.retention import ALL_OPERATORS, Retention, RetentionInput, Rule, floors
 
 
 def refs(**more: Any) -> Refs:
@@ -81,9 +81,9 @@ def test_a_version_is_kept_by_its_floor_a_tag_a_fork_or_a_hold() -> None:
     fork = Branch("fix", "fix-2", Parent(MAIN, 2, "c"))
     known = refs(
         floors={MAIN: Kept(5, 1)},
-        tags={"good": Tagged(MAIN, 1)},
+        tags={"good": TaggedVersion(MAIN, 1)},
         branches={MAIN: Branch(MAIN, MAIN), "fix": fork},
-        holds=[Held(MAIN, 3, 4, MAIN, 9)],
+        holds=[HeldVersions(MAIN, 3, 4, MAIN, 9)],
     )
     assert [version for version in range(-1, 7) if is_kept(known, VersionOf(MAIN, version))] == [-1, 1, 2, 5, 6]
     assert pinned(known) == {VersionOf(MAIN, 1), VersionOf(MAIN, 2)}
@@ -128,7 +128,7 @@ def test_the_objects_of_a_version_are_kept_by_what_its_floors_say() -> None:
 
 
 def test_the_error_for_a_version_that_is_gone_says_what_is_kept_and_since_when() -> None:
-    known = refs(floors={MAIN: Kept(5, 1_700_000_000_000)}, tags={"good": Tagged(MAIN, 1)})
+    known = refs(floors={MAIN: Kept(5, 1_700_000_000_000)}, tags={"good": TaggedVersion(MAIN, 1)})
     with pytest.raises(
         tm.InvalidInput,
         match=r"^read version 4 of branch `main`: it is no longer kept; versions from 5 on are kept, since "
@@ -143,7 +143,7 @@ def test_the_error_for_a_version_that_is_gone_says_what_is_kept_and_since_when()
 
 def kept_by(rule: Rule, head: int = 9, before: int = -1, published: int = 9, now_ms: int = 1_000) -> int:
     """The floor if version n was committed at 100 * n ms."""
-    observed = Observed(head, published, now_ms)
+    observed = RetentionInput(head, published, now_ms)
     return floors(Retention({ALL_OPERATORS: rule}), Kept(before, 0), observed, lambda version: 100 * version).version
 
 
@@ -171,13 +171,13 @@ def test_a_floor_is_never_lowered_and_never_passes_unpublished_versions() -> Non
 
 def test_a_clock_that_stepped_back_keeps_more() -> None:
     times = [100, 200, 900, 300, 400]
-    observed = Observed(4, 4, 1_000)
+    observed = RetentionInput(4, 4, 1_000)
     assert floors(Retention({ALL_OPERATORS: Rule(age_ms=500)}), Kept(-1, 0), observed, times.__getitem__).version == 1
 
 
 def test_operators_have_rules_of_their_own() -> None:
     rules = {ALL_OPERATORS: Rule(versions=3), "short": Rule(versions=1), "long": Rule(versions=6)}
-    found = floors(Retention(rules), Kept(-1, 0), Observed(9, 9, 0), lambda version: version)
+    found = floors(Retention(rules), Kept(-1, 0), RetentionInput(9, 9, 0), lambda version: version)
     assert (found.version, found.operators, found.highest) == (7, {"short": 9, "long": 4}, 9)
-    only = floors(Retention({"short": Rule(versions=1)}), Kept(2, 0), Observed(9, 9, 0), lambda version: version)
+    only = floors(Retention({"short": Rule(versions=1)}), Kept(2, 0), RetentionInput(9, 9, 0), lambda version: version)
     assert (only.version, only.operators) == (2, {"short": 9})

@@ -12,7 +12,7 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState
 from tidemill.protocol.log import Log
-from tidemill.store import Entry, Store, open_store
+from tidemill.store import ListedObject, Store, open_store
 from tidemill.store.fault import FaultStore
 
 
@@ -22,13 +22,13 @@ class Racing(FaultStore):
     name = ""
     act: Callable[[], object] = staticmethod(lambda: None)
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         found = super().stat(name)
         if found is None and name == self.name:
             self._act_once()
         return found
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[ListedObject]:
         found = list(super().list(prefix, start_after, enters))
         if prefix == self.name:
             self._act_once()

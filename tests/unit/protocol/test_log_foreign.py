@@ -42,7 +42,7 @@ def test_a_record_of_another_branch_is_corrupt_state(store: Store, what: str) ->
 
 TRACES = [
     names.output("out", "main", names.stem(0, "try-1", 0, "a"), 0, 0, ".json"),
-    names.quarantine("main", names.stem(0, "try-1", 0, "a")),
+    names.quarantine_file("main", names.stem(0, "try-1", 0, "a")),
     names.numbered(names.published("main", "out"), 0),
     names.segment("op", "state", "main", names.stem(0, "try-1", 0, "a")),
 ]

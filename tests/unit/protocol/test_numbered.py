@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tidemill import names
 from tidemill.errors import CorruptState, InvalidInput, StoreUnavailable
 from tidemill.protocol.numbered import HINT_EVERY, PAUSES_S, Numbered
-from tidemill.store import Entry, ObjectMissing, Store, open_store
+from tidemill.store import ListedObject, ObjectMissing, Store, open_store
 from tidemill.store.fault import Fault, FaultStore
 from tidemill.store.full import is_full
 
@@ -34,11 +34,11 @@ class Seen:
         self.requests.append("get")
         return self._inner.get(name)
 
-    def stat(self, name: str) -> Entry | None:
+    def stat(self, name: str) -> ListedObject | None:
         self.requests.append("stat")
         return self._inner.stat(name)
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[ListedObject]:
         self.requests.append("list")
         return self._inner.list(prefix, start_after, enters)
 

@@ -13,9 +13,9 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.codec import checksum_of, encode
-from tidemill.protocol.entries import Adopt, Base, DropBranch, Entry, Floor, NewBranch, Tag
+from tidemill.protocol.entries import AdoptEntry, Base, DropBranch, Entry, Floor, NewBranch, TagEntry
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import MAIN, Branch, Refs, Tagged, begin, fold, follow
+from tidemill.protocol.refs import MAIN, Branch, Refs, TaggedVersion, begin, fold, follow
 from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.store import Store, open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
@@ -92,19 +92,19 @@ def test_an_entry_that_ends_unknown_merged_segments_is_refused() -> None:
 
 
 def test_tags_floors_bases_and_adoption_are_folded() -> None:
-    refs = after(beginning(), Tag, name="good", branch=MAIN, version=4)
-    assert refs.tags == {"good": Tagged(MAIN, 4)}
-    assert after(refs, Tag, name="good", branch=MAIN, version=None).tags == {}
+    refs = after(beginning(), TagEntry, name="good", branch=MAIN, version=4)
+    assert refs.tags == {"good": TaggedVersion(MAIN, 4)}
+    assert after(refs, TagEntry, name="good", branch=MAIN, version=None).tags == {}
     refs = after(refs, Floor, branch=MAIN, version=2)
     assert {branch: kept.version for branch, kept in refs.floors.items()} == {MAIN: 2}
     with pytest.raises(CorruptState, match="lowers the floor"):
         after(refs, Floor, branch=MAIN, version=1)
     refs = after(refs, Base, operator="op", map="m", inputs=[make.segment("a")], outputs=[make.segment("b")])
     assert [(base.number, base.operator, base.map) for base in refs.bases] == [(3, "op", "m")]
-    refs = after(refs, Adopt, root="memory://there", new_uuid="uuid-2", sources={"days": "memory://in"})
+    refs = after(refs, AdoptEntry, root="memory://there", new_uuid="uuid-2", sources={"days": "memory://in"})
     assert (refs.root, refs.uuid, refs.uuids) == ("memory://there", "uuid-2", ["uuid-1", "uuid-2"])
     assert refs.sources == {"days": "memory://in"}
-    assert after(refs, Tag, name="t", branch=MAIN, version=0).uuid == "uuid-2"
+    assert after(refs, TagEntry, name="t", branch=MAIN, version=0).uuid == "uuid-2"
 
 
 @pytest.mark.parametrize("change", [{"number": 2}, {"parent": "another"}, {"uuid": "another"}])

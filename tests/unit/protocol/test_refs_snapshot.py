@@ -10,7 +10,7 @@ import pytest
 from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState
-from tidemill.protocol.entries import Tag
+from tidemill.protocol.entries import TagEntry
 from tidemill.protocol.refs import Refs
 from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.store import Store, open_store
@@ -27,7 +27,7 @@ def log_of(store: Store) -> RefsLog:
 
 def tag(store: Store, name: str) -> Refs:
     """Append a tag."""
-    return log_of(store).append(lambda refs, _: Tag(**position(refs, 1), name=name, branch="main", version=0))
+    return log_of(store).append(lambda refs, _: TagEntry(**position(refs, 1), name=name, branch="main", version=0))
 
 
 def snapshot_of_a_copy(store: Store, *tags: str) -> bytes:

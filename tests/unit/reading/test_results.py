@@ -26,7 +26,7 @@ def test_results_are_listed_by_try_and_read(kind: str, tmp_path: Path, request: 
     assert read_result(f"{folder}/1.json", options) is None
     (tmp_path / "_results" / run).mkdir(parents=True)
     for name in ("2.json", "10.json", "x.json"):
-        result_file.write(f"{folder}/{name}", DONE, {} if options is None else {"root": options})
+        result_file.write_result_file(f"{folder}/{name}", DONE, {} if options is None else {"root": options})
     assert results_in(folder, options) == [2, 10]
     assert read_result(f"{folder}/10.json", options) == {"event": "result", "status": "done"}
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.protocol.entries import Tag
+from tidemill.protocol.entries import TagEntry
 from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.repo import init
-from tidemill.store import Entry
+from tidemill.store import ListedObject
 from tidemill.store.memory import MemoryStore
 
 
@@ -66,7 +66,7 @@ def test_another_caller_that_creates_and_runs_meanwhile_is_no_loss(
 ) -> None:
     real, acted = MemoryStore.list, []
 
-    def listing(store: MemoryStore, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+    def listing(store: MemoryStore, prefix: str = "", start_after: str | None = None) -> Iterator[ListedObject]:
         if prefix == "branches/" and not acted:
             acted.append(prefix)
             other = opened(tmp_path, root)
@@ -108,7 +108,7 @@ def test_an_init_that_adds_operators_after_another_entry_leaves_no_segments(
     if same:
         beside(monkeypatch, lambda: seeded(tmp_path, root, "one", "two").init())
     else:
-        tag = lambda refs, _: Tag(**position(refs, 0), name="here", branch="main", version=-1)  # noqa: E731
+        tag = lambda refs, _: TagEntry(**position(refs, 0), name="here", branch="main", version=-1)  # noqa: E731
         beside(monkeypatch, lambda: RefsLog(late.opened.store).append(tag))
     late.init()
     assert len(segments(late)) == len(before) + 1

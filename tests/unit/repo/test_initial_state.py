@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.errors import Exit
 from tidemill.protocol.refs import Refs
 from tidemill.testing import Tester
 

@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The arguments of all reads for fingerprints."""
     found: list[Any] = []
-    real = sources.fingerprint
-    monkeypatch.setattr(sources, "fingerprint", lambda *given: found.append(given) or real(*given))
+    real = sources.content_fingerprint
+    monkeypatch.setattr(sources, "content_fingerprint", lambda *given: found.append(given) or real(*given))
     return found
 
 

@@ -6,12 +6,12 @@ import dataclasses
 import random
 from typing import Any
 
-from tidemill.report.data import BranchLine, Point
+from tidemill.report.data import BranchLine, GraphCommit
 from tidemill.report.graph import NEWEST, graph_of
 
 
-def point(version: int, branch: str = "main", **fields: Any) -> Point:
-    plain = Point(
+def point(version: int, branch: str = "main", **fields: Any) -> GraphCommit:
+    plain = GraphCommit(
         label=f"{branch}@{version}", version=version, branch=branch, kind="batch", parent=f"{branch}@{version - 1}",
         batch_time_ms=version, committed_ms=version, rows=1, applied_rows=1, late_rows=0, kept_late_rows=0,
         quarantined_rows=0, quarantined_files=0,
@@ -21,7 +21,7 @@ def point(version: int, branch: str = "main", **fields: Any) -> Point:
     return dataclasses.replace(plain, **fields)
 
 
-def cells(points: list[Point], *others: BranchLine) -> list[tuple[int, int]]:
+def cells(points: list[GraphCommit], *others: BranchLine) -> list[tuple[int, int]]:
     newest = max(one.version for one in points if one.branch == "main")
     return graph_of(points, [BranchLine("main", None, newest), *others]).cells
 

@@ -116,7 +116,7 @@ class Arriving:
                 waiting.pop()()
             return execute(*args)
 
-        def listed(*args: Any) -> planning.Listing:
+        def listed(*args: Any) -> planning.ListedSources:
             self.listings += 1
             return listing(*args)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill import _native
-from tidemill.schema import compare, to_arrow, widened
+from tidemill.schema import field_changes, to_arrow, widened
 
 ACCEPTED = [
     ("a tinyint", "a smallint"),
@@ -63,7 +63,7 @@ EXACT = [
 
 
 def is_accepted(before: str, after: str, grows: bool) -> bool:
-    changes = compare(to_arrow(before), to_arrow(after), grows=grows)
+    changes = field_changes(to_arrow(before), to_arrow(after), grows=grows)
     assert changes
     return all(change.is_accepted for change in changes)
 
@@ -87,7 +87,7 @@ def test_everything_else_is_refused(before: str, after: str) -> None:
 
 def test_a_difference_names_the_path_and_both_types() -> None:
     before, after = to_arrow("a struct<x: int, y: float>"), to_arrow("a struct<x: bigint, y: string>, b int")
-    assert [str(change) for change in compare(before, after, grows=True)] == [
+    assert [str(change) for change in field_changes(before, after, grows=True)] == [
         "column `a.x` is int, now bigint",
         "column `a.y` is float, now string",
         "new column `b int`",
@@ -142,13 +142,13 @@ def test_a_wider_key_has_the_same_hash(before: str, after: str) -> None:
 
 @pytest.mark.parametrize(("before", "after"), EXACT)
 def test_an_exact_comparison_keeps_equal_values_equal(before: str, after: str) -> None:
-    (change,) = compare(to_arrow(before), to_arrow(after), grows=True, exact="everywhere")
+    (change,) = field_changes(to_arrow(before), to_arrow(after), grows=True, exact="everywhere")
     assert not change.is_accepted and is_accepted(before, after, grows=True)
 
 
 @pytest.mark.parametrize(("before", "after"), [("a int", "a bigint"), ("a int", "a int, b float")])
 def test_an_exact_comparison_accepts_wider_integers_and_new_columns(before: str, after: str) -> None:
-    (change,) = compare(to_arrow(before), to_arrow(after), grows=True, exact="everywhere")
+    (change,) = field_changes(to_arrow(before), to_arrow(after), grows=True, exact="everywhere")
     assert change.is_accepted
 
 
@@ -162,5 +162,5 @@ KEYS = [
 
 @pytest.mark.parametrize(("before", "after", "accepted"), KEYS)
 def test_keys_of_maps_can_be_compared_exactly(before: str, after: str, accepted: bool) -> None:
-    changes = compare(to_arrow(before), to_arrow(after), grows=True, exact="in keys of maps")
+    changes = field_changes(to_arrow(before), to_arrow(after), grows=True, exact="in keys of maps")
     assert all(change.is_accepted for change in changes) == accepted

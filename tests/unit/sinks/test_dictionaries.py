@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tidemill.sinks.dictionaries import SAMPLE_ROWS, SMALL_ROWS, columns_with_dictionary
+from tidemill.sinks.dictionaries import DICTIONARY_ROWS, SAMPLE_ROWS, columns_with_dictionary
 
 ROWS = 20_000
 
@@ -42,8 +42,8 @@ def test_files_are_smaller_without_needless_dictionaries() -> None:
     with_all = pa.BufferOutputStream()
     pq.write_table(rows, with_all, compression="zstd")
     assert len(file.data) < 0.9 * with_all.getvalue().size
-    assert columns_with_dictionary(rows[:SMALL_ROWS]) is True
-    assert columns_with_dictionary(rows[: SMALL_ROWS + 1]) == []
+    assert columns_with_dictionary(rows[:DICTIONARY_ROWS]) is True
+    assert columns_with_dictionary(rows[: DICTIONARY_ROWS + 1]) == []
 
 
 @pytest.mark.parametrize(

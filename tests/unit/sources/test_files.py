@@ -274,7 +274,7 @@ def test_a_missing_or_changed_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
-    file(tmp_path, "a.csv", "x\n" * content.SMALL_BYTES)
+    file(tmp_path, "a.csv", "x\n" * content.READ_ONCE_BYTES)
     source = one_column(tmp_path)
     [split] = source.splits(source.look("days"))
     reading = source.read(split, 10, ReadContext())

@@ -14,9 +14,9 @@ from tidemill.protocol.records import HASH_END, Plan, Split
 from tidemill.sources.contract import SourceFile
 from tidemill.sources.ledger import (
     LEDGER_SCHEMA,
-    check_names,
-    compare,
-    look_up,
+    check_source_names,
+    compare_with_ledger,
+    look_up_files,
     record,
     record_skipped,
     record_touched,
@@ -39,7 +39,7 @@ def plan(number: int, *files: SourceFile, row_groups: tuple[tuple[int, int], ...
 def unseen(
     files: list[SourceFile], ledger: StateMap, overwritten: str, fingerprints: dict[str, str] | None = None
 ) -> list[SourceFile]:
-    return compare(files, ledger, overwritten, lambda file: (fingerprints or {}).get(file.path)).fresh
+    return compare_with_ledger(files, ledger, overwritten, lambda file: (fingerprints or {}).get(file.path)).fresh
 
 
 def test_files_are_unseen_until_a_plan_with_them_is_recorded() -> None:
@@ -107,7 +107,7 @@ def test_a_file_with_the_same_bytes_under_another_etag_is_the_same_file() -> Non
     ledger = empty()
     record(ledger, plan(0, A), {"0": "f1"})
     touched = dataclasses.replace(A, etag="e9", modified_ms=9000)
-    found = compare([touched], ledger, "error", lambda file: "f1")
+    found = compare_with_ledger([touched], ledger, "error", lambda file: "f1")
     assert (found.fresh, found.touched) == ([], [touched])
     with pytest.raises(InvalidInput, match="same size, other content"):
         unseen([touched], ledger, "error", {"a.csv": "f2"})
@@ -115,7 +115,7 @@ def test_a_file_with_the_same_bytes_under_another_etag_is_the_same_file() -> Non
         unseen([dataclasses.replace(touched, size=11)], ledger, "error", {"a.csv": "f1"})
     record_touched(ledger, [touched], 0)
     assert unseen([touched], ledger, "error") == []
-    [known] = look_up(ledger, [A])
+    [known] = look_up_files(ledger, [A])
     assert known is not None
     assert (known.etag, known.fingerprint, known.version) == ("e9", "f1", 0)
 
@@ -145,15 +145,15 @@ def test_a_renamed_source_is_refused_and_a_new_one_is_not() -> None:
     ledger = empty()
     record(ledger, plan(3, A, B), {})
     changed = dataclasses.replace(A, etag="e9")
-    check_names({"days": [A, B], "nights": named("nights", A, B)}, ["nights"], ledger)  # both read one folder
-    check_names({"nights": named("nights", changed)}, ["nights"], ledger)  # another file of that name
-    check_names({"days": [B], "nights": named("nights", A)}, ["nights"], ledger)  # moved, from one to the other
-    check_names({"days": [], "nights": named("nights", A)}, ["nights"], ledger)  # the same, the last one
-    check_names({"nights": named("nights", A)}, [], ledger)  # it has read other files
-    check_names({"nights": named("nights", A)}, ["nights"], empty())
-    check_names({}, [], ledger)
+    check_source_names({"days": [A, B], "nights": named("nights", A, B)}, ["nights"], ledger)  # both read one folder
+    check_source_names({"nights": named("nights", changed)}, ["nights"], ledger)  # another file of that name
+    check_source_names({"days": [B], "nights": named("nights", A)}, ["nights"], ledger)  # moved, from one to the other
+    check_source_names({"days": [], "nights": named("nights", A)}, ["nights"], ledger)  # the same, the last one
+    check_source_names({"nights": named("nights", A)}, [], ledger)  # it has read other files
+    check_source_names({"nights": named("nights", A)}, ["nights"], empty())
+    check_source_names({}, [], ledger)
     with pytest.raises(InvalidInput) as caught:
-        check_names({"nights": named("nights", changed, B)}, ["nights"], ledger)
+        check_source_names({"nights": named("nights", changed, B)}, ["nights"], ledger)
     assert caught.value.first_line == (
         "source `nights` would read file `b.csv` again: batch 3 already read it as `days`; you renamed the source"
     )
@@ -169,7 +169,7 @@ def test_swapped_source_names_are_refused() -> None:
     with pytest.raises(
         InvalidInput, match=r"source `nights` would read file `a\.csv` again: batch 0 already read it as `days`"
     ):
-        check_names(swapped, ["days", "nights"], ledger)
+        check_source_names(swapped, ["days", "nights"], ledger)
 
 
 def test_a_renamed_source_stops_a_run_and_changes_nothing(tmp_path) -> None:

@@ -110,7 +110,7 @@ LARGE_ROWS = 400_000
 def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with rows that are kept in memory, and with rows that are decoded twice."""
     if request.param == "decoded twice":
-        monkeypatch.setattr(bad_file, "KEPT_BYTES", 1_000_000)
+        monkeypatch.setattr(bad_file, "_KEPT_BYTES", 1_000_000)
 
 
 def large(folder: Path) -> Path:
@@ -250,7 +250,7 @@ class DamagedLater:
 
 
 def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bad_file, "KEPT_BYTES", 1_000_000)
+    monkeypatch.setattr(bad_file, "_KEPT_BYTES", 1_000_000)
     path = large(tmp_path)
     damaged = DamagedLater(path, start_of(path, row_group=3))
     real = parquet._open

@@ -9,7 +9,7 @@ import pytest
 
 from tidemill.errors import InternalError
 from tidemill.sources.file_columns import columns_of_files
-from tidemill.sources.text import opener, read_small
+from tidemill.sources.text import opener, read_small_texts
 from tidemill.sources.text_format import CsvFormat, TextLimits
 
 SCHEMA = pa.schema([pa.field("a", pa.int32()), pa.field("b", pa.string())])
@@ -21,7 +21,7 @@ def read(*files: bytes | None, reader: Any = FILES) -> list[list[int] | None]:
     """How many rows the files have that are read together, None for each that is left."""
     loaded = [None if data is None else (data, f"mark of {data!r}") for data in files]
     found, at = [], 0
-    for one in read_small(loaded, reader, COLUMNS):
+    for one in read_small_texts(loaded, reader, COLUMNS):
         count = 1 if one is None else len(one.counts)
         if one is not None:
             assert one.fingerprints == [f"mark of {data!r}" for data in files[at : at + count]]
@@ -35,7 +35,7 @@ def read(*files: bytes | None, reader: Any = FILES) -> list[list[int] | None]:
 
 def test_good_files_are_read_together_with_rows_numbered_by_file() -> None:
     assert read(b"1,x\n2,y\n", b"3,z\n") == [[2, 1]]
-    (small,) = read_small([(b"1,x\n2,y\n", "m"), (b"3,z\n", "n")], FILES, COLUMNS)
+    (small,) = read_small_texts([(b"1,x\n2,y\n", "m"), (b"3,z\n", "n")], FILES, COLUMNS)
     assert small is not None
     assert small.rows.to_pydict() == {"a": [1, 2, 3], "b": ["x", "y", "z"], "_row": [0, 1, 0]}
 

@@ -12,7 +12,7 @@ import tidemill as tm
 from tidemill.errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from tidemill.protocol.records import HASH_END
 from tidemill.state import versions
-from tidemill.state.layers import Span, layered
+from tidemill.state.layers import HashSpan, layered
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 
@@ -191,7 +191,7 @@ def test_states_too_large_for_one_segment_become_several(tmp_path: Path, monkeyp
     live = store._record(30).segments
     assert any(segment.lo > 0 or segment.hi < HASH_END for segment in live)
     assert len({segment.name for segment in live}) == len(live)
-    assert len(layered([Span(segment.lo, segment.hi, segment.rows) for segment in live])) <= 8
+    assert len(layered([HashSpan(segment.lo, segment.hi, segment.rows) for segment in live])) <= 8
     assert store.maintain(keep=1) > 0
     assert dict(store.getReadOnly(30).iterator()) == expected
 

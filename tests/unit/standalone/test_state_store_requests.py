@@ -12,7 +12,7 @@ import tidemill as tm
 from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.numbered import HINT_EVERY
 from tidemill.standalone.store_log import StoreLog
-from tidemill.store import Entry, Store
+from tidemill.store import ListedObject, Store
 
 
 class Watched:
@@ -27,7 +27,7 @@ class Watched:
         self.read.append(name)
         return self._inner.get(name)
 
-    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None, enters: Any = None) -> Iterator[ListedObject]:
         for entry in self._inner.list(prefix, start_after, enters):
             self.listed.append(entry.name)
             yield entry

@@ -30,7 +30,7 @@ def same(found: Run | None, run: Run) -> bool:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "SMALL_BYTES", 0)
+    monkeypatch.setattr(disk_cache, "LEAST_CACHED_BYTES", 0)
     monkeypatch.setattr(disk_cache, "RESERVED_BYTES", 0)
 
 

@@ -57,7 +57,7 @@ import resource, sys
 from tests.unit.state import cached_runs as t
 from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
-disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0
+disk_cache.LEAST_CACHED_BYTES = disk_cache.RESERVED_BYTES = 0
 cache, run = DiskCache(sys.argv[1], 1 << 30), t.run_of(200_000)
 if sys.argv[2] == "full":
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))

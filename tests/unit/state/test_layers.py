@@ -15,9 +15,18 @@ from hypothesis import strategies as st
 
 from tidemill._native import merge_count
 from tidemill.batch.ranges import cut
-from tidemill.protocol.decide import coalesce, visible
+from tidemill.protocol.decide import coalesce, segments_within
 from tidemill.protocol.records import HASH_END, Segment
-from tidemill.state.layers import CHEAP_ROWS, CHEAP_TIMES, MAX_SMALL, MOST_LAYERS, SMALL_ROWS, Span, layered, to_merge
+from tidemill.state.layers import (
+    CHEAP_ROWS,
+    CHEAP_TIMES,
+    MAX_SMALL,
+    MOST_LAYERS,
+    SMALL_ROWS,
+    HashSpan,
+    layered,
+    to_merge,
+)
 
 pytestmark = pytest.mark.slow("long random runs")
 
@@ -25,8 +34,8 @@ MAX_RUNS = 8
 SPACE = HASH_END + 1
 
 
-def tiles(count: int, rows: int) -> list[Span]:
-    return [Span(lo, hi, rows) for lo, hi in cut(count)]
+def tiles(count: int, rows: int) -> list[HashSpan]:
+    return [HashSpan(lo, hi, rows) for lo, hi in cut(count)]
 
 
 def test_disjoint_segments_form_one_layer_that_a_small_batch_does_not_merge() -> None:
@@ -35,9 +44,9 @@ def test_disjoint_segments_form_one_layer_that_a_small_batch_does_not_merge() ->
     assert to_merge(tiles(200, 12_500), 1) == []
 
 
-def everywhere(layers: int, rows: int) -> list[Span]:
+def everywhere(layers: int, rows: int) -> list[HashSpan]:
     """Return that many layers of one segment each."""
-    return [Span(0, HASH_END, rows)] * layers
+    return [HashSpan(0, HASH_END, rows)] * layers
 
 
 def test_a_layer_is_merged_whole_if_there_are_too_many_and_the_changes_outgrew_it() -> None:
@@ -52,12 +61,12 @@ def test_upper_layers_are_merged_and_lower_ones_kept() -> None:
     assert layered(spans) == [[0, 1, 2, 3], [4, 5], *([number] for number in range(6, 12))]
     assert to_merge(spans[:-1], 1) == []
     assert to_merge(spans, 100) == []  # the layer of a million rows does not count: it is too large for a batch
-    assert to_merge([*spans, Span(0, HASH_END, 100)], 100) == list(range(6, 13))
-    assert to_merge([*spans, Span(0, HASH_END, 100)], 20_000) == list(range(4, 13))
+    assert to_merge([*spans, HashSpan(0, HASH_END, 100)], 100) == list(range(6, 13))
+    assert to_merge([*spans, HashSpan(0, HASH_END, 100)], 20_000) == list(range(4, 13))
 
 
 def test_a_segment_is_in_a_layer_above_all_that_it_overlaps() -> None:
-    spans = [Span(0, 9, 1), Span(5, 14, 1), Span(10, 19, 1), Span(20, 29, 1), Span(0, 4, 1)]
+    spans = [HashSpan(0, 9, 1), HashSpan(5, 14, 1), HashSpan(10, 19, 1), HashSpan(20, 29, 1), HashSpan(0, 4, 1)]
     assert layered(spans) == [[0, 3], [1, 4], [2]]
 
 
@@ -71,16 +80,16 @@ def test_many_small_segments_are_merged_without_large_ones_next_to_them() -> Non
 
 
 def test_a_small_segment_below_a_large_one_is_not_merged_past_it() -> None:
-    spans = [*tiles(2 * MAX_SMALL, SMALL_ROWS - 1), Span(0, SPACE // 2 - 1, 5000)]
+    spans = [*tiles(2 * MAX_SMALL, SMALL_ROWS - 1), HashSpan(0, SPACE // 2 - 1, 5000)]
     assert to_merge(spans, 1) == []  # only 32 are not below the large one, which is not too many
-    assert to_merge([*spans, Span(SPACE // 2, SPACE // 2, 1)], 1) == [*range(MAX_SMALL, 2 * MAX_SMALL), 65]
+    assert to_merge([*spans, HashSpan(SPACE // 2, SPACE // 2, 1)], 1) == [*range(MAX_SMALL, 2 * MAX_SMALL), 65]
 
 
 def test_a_batch_leaves_large_layers_until_there_are_too_many() -> None:
     large = [10_000_000, *[CHEAP_ROWS] * (MOST_LAYERS - 2)]
-    spans = [*(Span(0, HASH_END, rows) for rows in large), *everywhere(8, 1000)]
+    spans = [*(HashSpan(0, HASH_END, rows) for rows in large), *everywhere(8, 1000)]
     assert to_merge(spans, 1000) == list(range(len(large), len(spans)))
-    spans.insert(1, Span(0, HASH_END, CHEAP_ROWS))  # one large layer more
+    spans.insert(1, HashSpan(0, HASH_END, CHEAP_ROWS))  # one large layer more
     assert to_merge(spans, 1000) == list(range(1, len(spans)))
 
 
@@ -110,13 +119,13 @@ def test_a_commit_may_merge_the_base() -> None:
 
 
 spans_of_any_kind = st.lists(
-    st.builds(lambda a, b, rows: Span(min(a, b), max(a, b), rows), *[st.integers(0, 40)] * 2, st.integers(0, 5000)),
+    st.builds(lambda a, b, rows: HashSpan(min(a, b), max(a, b), rows), *[st.integers(0, 40)] * 2, st.integers(0, 5000)),
     max_size=120,
 )
 
 
 @given(spans=spans_of_any_kind, changed=st.integers(0, 10_000))
-def test_no_segment_is_merged_past_a_newer_one_and_few_layers_remain(spans: list[Span], changed: int) -> None:
+def test_no_segment_is_merged_past_a_newer_one_and_few_layers_remain(spans: list[HashSpan], changed: int) -> None:
     merged = to_merge(spans, changed)
     assert merged == sorted(set(merged))
     kept = [span for number, span in enumerate(spans) if number not in merged]
@@ -145,14 +154,14 @@ class Store:
         """`rows` spread over the ranges `touched` of `tasks`."""
         kept: list[Segment] = []
         for number, (lo, hi) in enumerate(cut(tasks)):
-            seen = visible(self.segments, lo, hi)
+            seen = segments_within(self.segments, lo, hi)
             changed = min(rows / len(touched), self.keys * (hi - lo + 1) / SPACE) if number in touched else 0
             kept.extend(self.persist(seen, changed, lo, hi) if changed else seen)
         self.version += 1
         self.segments = coalesce(kept)
 
     def persist(self, seen: list[Segment], changed: float, lo: int, hi: int) -> list[Segment]:
-        spans = [Span(s.lo, s.hi, round(self.density[s.name] * (s.hi - s.lo + 1))) for s in seen]
+        spans = [HashSpan(s.lo, s.hi, round(self.density[s.name] * (s.hi - s.lo + 1))) for s in seen]
         merged = to_merge(spans, max(1, round(changed)))
         rows = changed + sum(self.density[seen[n].name] * (seen[n].hi - seen[n].lo + 1) for n in merged)
         rows = min(rows, self.keys * (hi - lo + 1) / SPACE)

@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunCache:
-    monkeypatch.setattr("tidemill.state.disk_cache.SMALL_BYTES", 0)
+    monkeypatch.setattr("tidemill.state.disk_cache.LEAST_CACHED_BYTES", 0)
     return RunCache(1 << 20, DiskCache(str(tmp_path / "cache"), 1 << 30))
 
 

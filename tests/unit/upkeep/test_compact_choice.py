@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tidemill.upkeep.compact_choice import Group, VersionFiles, choose, split
+from tidemill.upkeep.compact_choice import VersionFiles, VersionGroup, choose_groups, split
 
 TARGET = 100
 SMALL = 1
@@ -29,10 +29,10 @@ def one_file_each(*sizes: int) -> list[VersionFiles]:
 
 
 def chosen(published: Sequence[VersionFiles]) -> list[tuple[int, int]]:
-    return [(one.first, one.last) for one in choose(published, TARGET)]
+    return [(one.first, one.last) for one in choose_groups(published, TARGET)]
 
 
-def after(published: Sequence[VersionFiles], groups: Sequence[Group]) -> list[VersionFiles]:
+def after(published: Sequence[VersionFiles], groups: Sequence[VersionGroup]) -> list[VersionFiles]:
     """The versions once the groups are joined: a group is one version with the new files."""
     found = []
     members = {one.record: group for group in groups for one in group.members}
@@ -60,7 +60,7 @@ def as_split(sizes: Sequence[int]) -> list[int]:
 
 def test_small_files_of_neighbours_are_joined_up_to_the_target() -> None:
     assert chosen(one_file_each(*[10] * 25)) == [(0, 9), (10, 19), (20, 24)]
-    [group] = choose(one_file_each(10, 20, 30), TARGET)
+    [group] = choose_groups(one_file_each(10, 20, 30), TARGET)
     assert (group.files, group.bytes, group.into) == (3, 60, 1)
 
 
@@ -71,7 +71,7 @@ def test_one_version_alone_large_files_and_nothing_stay() -> None:
 
 def test_the_many_small_files_of_one_version_are_joined() -> None:
     assert chosen([version(0, *[10] * 8)]) == [(0, 0)]
-    [group] = choose([version(0, *[40] * 12)], TARGET)  # larger than the target together
+    [group] = choose_groups([version(0, *[40] * 12)], TARGET)  # larger than the target together
     assert group.into == 6
 
 
@@ -114,7 +114,7 @@ def test_random_choices_keep_their_promises(seed: int) -> None:
         dataclasses.replace(one, is_fixed=chance.random() < 0.05)
         for one in (version(number, **sizes(chance, folders)) for number in range(chance.randint(0, 40)))
     ]
-    groups = choose(published, TARGET)
+    groups = choose_groups(published, TARGET)
     places = [published.index(one) for group in groups for one in group.members]
     assert places == sorted(set(places))
     for group in groups:
@@ -128,8 +128,8 @@ def test_random_choices_keep_their_promises(seed: int) -> None:
     assert max((size for group in groups for one in joined if one.record == group.members[-1].record
                 for of_folder in one.folders.values() for size in of_folder), default=0) <= TARGET  # fmt: skip
     for _ in range(8):  # a second choice may find neighbours that were apart; each makes fewer files, so that it ends
-        joined = after(joined, choose(joined, TARGET))
-    assert choose(joined, TARGET) == []
+        joined = after(joined, choose_groups(joined, TARGET))
+    assert choose_groups(joined, TARGET) == []
 
 
 def sizes(chance: random.Random, folders: Sequence[str]) -> Mapping[str, Sequence[int]]:
@@ -148,7 +148,7 @@ def test_every_night_the_files_stay_few_and_a_row_is_written_again_a_few_times()
             number = 4 * night + hour
             published.append(version(number, 1 + number % 3))
             total += 1 + number % 3
-        while groups := choose(published, TARGET):
+        while groups := choose_groups(published, TARGET):
             written += sum(group.bytes for group in groups)
             published = after(published, groups)
         assert sum(one.files for one in published) <= 4 + sum(one.bytes for one in published) / (TARGET / 3) + 4

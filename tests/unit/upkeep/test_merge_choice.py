@@ -13,9 +13,9 @@ from tidemill.batch.merging import Merge
 from tidemill.protocol.bases import applies, lay_one
 from tidemill.protocol.records import HASH_END, Segment
 from tidemill.protocol.refs import BaseOf
-from tidemill.protocol.tiling import visible
-from tidemill.state.layers import CHEAP_ROWS, Span, layered
-from tidemill.upkeep.merge_choice import RULE, MergeRule, choose
+from tidemill.protocol.tiling import segments_within
+from tidemill.state.layers import CHEAP_ROWS, HashSpan, layered
+from tidemill.upkeep.merge_choice import RULE, MergeRule, choose_merges
 
 COLUMNS = {"key": "k string", "sub_key": "", "value": "n int"}
 SCHEMAS = {name: {"maps": {"m": COLUMNS}} for name in ("op", "other")}
@@ -29,7 +29,7 @@ def runs(*rows: int, size: int = 1000) -> list[Segment]:
 
 def chosen(segments: list[Segment], rule: MergeRule = RULE, **others: list[Segment]) -> list[Merge]:
     state = {"op": {"m": segments}} | {name: {"m": of_map} for name, of_map in others.items()}
-    return choose(make.commit(state=state, schemas=SCHEMAS), state, rule)
+    return choose_merges(make.commit(state=state, schemas=SCHEMAS), state, rule)
 
 
 def names(merge: Merge) -> list[str]:
@@ -83,7 +83,7 @@ def test_a_part_that_was_merged_does_not_count_for_the_rest() -> None:
     for number, merge in enumerate(first[:2]):
         done = make.segment(f"b{number}", rows=merge.rows, lo=merge.lo, hi=merge.hi, sequence=2)
         laid = lay_one(laid, BaseOf(number, "op", "m", merge.inputs, [done]))
-    found = choose(make.commit(state={"op": {"m": live}}, schemas=SCHEMAS), {"op": {"m": laid}})
+    found = choose_merges(make.commit(state={"op": {"m": live}}, schemas=SCHEMAS), {"op": {"m": laid}})
     assert [(one.lo, one.rows) for one in found] == [(one.lo, one.rows) for one in first[2:]]
 
 
@@ -110,8 +110,8 @@ def test_what_is_chosen_can_be_laid_and_leaves_fewer_layers(
         base = BaseOf(number, "op", "m", merge.inputs, outputs, is_oldest=merge.is_oldest)
         assert applies(laid, base)
         laid = lay_one(laid, base)
-        within = visible(laid, merge.lo, merge.hi)
-        depth = len(layered([Span(one.lo, one.hi, one.rows) for one in within]))
+        within = segments_within(laid, merge.lo, merge.hi)
+        depth = len(layered([HashSpan(one.lo, one.hi, one.rows) for one in within]))
         assert depth <= merge.layers_after
         assert merge.is_oldest == (len(within) == 1)
         for one in within:  # nothing that is left is newer

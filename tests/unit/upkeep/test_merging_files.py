@@ -12,7 +12,7 @@ from tests.unit.upkeep.merged import ALL, HERE_OR_IN_TASKS, RANGES, Shop
 from tidemill.batch import merging as tasks_of_merges
 from tidemill.engines.local import LocalEngine
 from tidemill.upkeep import merging
-from tidemill.upkeep.collect import collect
+from tidemill.upkeep.collect import collect_garbage
 from tidemill.upkeep.merging import merge, plan_merges
 
 UNCACHED = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0}
@@ -65,7 +65,7 @@ def test_files_of_a_task_that_ran_twice_are_garbage(shop: Shop) -> None:
 
     merge(shop.repository.opened, rule=ALL, engine=lambda: Twice(1))
     assert len(shop.files_of_bases()) == 2
-    assert collect(shop.repository.opened).deleted == 1
+    assert collect_garbage(shop.repository.opened).deleted == 1
     assert len(shop.files_of_bases()) == 1
     shop.check()
 
@@ -138,13 +138,13 @@ def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: S
         patched.setattr(merging, "_is_live", lambda *_: True)  # it saw the head before the batch
         merging._Recording(context, planned, runs).record()
     [lost] = shop.files_of_bases()
-    assert collect(context).deleted == 0 and context.refresh().bases_ended == 0  # older versions may use it
+    assert collect_garbage(context).deleted == 0 and context.refresh().bases_ended == 0  # older versions may use it
     shop.run([("u0", 1)])
     assert len(merge(context, rule=ALL).merged) == 1
     assert context.refresh().bases_ended == 2
-    assert collect(context).deleted == 0 and lost in shop.files_of_bases()
+    assert collect_garbage(context).deleted == 0 and lost in shop.files_of_bases()
     shop.run([("u0", 1)])
-    collect(context)
+    collect_garbage(context)
     assert lost not in shop.files_of_bases() and len(shop.files_of_bases()) == 1
     assert [shop.seen(version)["all"] for version in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
     shop.check()
@@ -161,9 +161,9 @@ def test_files_of_a_merge_that_died_are_garbage_once_another_entry_has_their_num
         with pytest.raises(KeyboardInterrupt):
             merge(context, rule=ALL)
     [left] = shop.files_of_bases()
-    assert collect(context).deleted == 0 and shop.files_of_bases() == {left}
+    assert collect_garbage(context).deleted == 0 and shop.files_of_bases() == {left}
     merge(context, rule=ALL)
-    [found] = collect(context).found
+    [found] = collect_garbage(context).found
     assert found.name == left
     assert len(shop.files_of_bases()) == 1
     shop.check()

@@ -29,7 +29,7 @@ from tidemill.state.columns import MapColumns
 from tidemill.state.versions import open_map, persist
 from tidemill.store import Store, open_store
 from tidemill.upkeep import merge_choice, merging
-from tidemill.upkeep.merge_choice import MergeRule, choose
+from tidemill.upkeep.merge_choice import MergeRule, choose_merges
 
 KEYS = [f"k{number}" for number in range(60)]
 HASHES = dict(zip(KEYS, key_hashes(pa.record_batch([pa.array(KEYS)], names=["k"])).to_pylist(), strict=True))
@@ -86,7 +86,9 @@ class World:
         state = {"op": {"m": self.laid_head(len(self.bases))}}
         ratio, rows = self.chance.choice([2, 4, 1 << 40]), self.chance.choice([8, 30, 1 << 40])
         head: Commit = make.commit(state={"op": {"m": self.versions[-1]}}, schemas=SCHEMAS)
-        chosen = choose(head, state, MergeRule(ratio, 0, range_rows=rows, most_segments=self.chance.choice([1, 9])))
+        chosen = choose_merges(
+            head, state, MergeRule(ratio, 0, range_rows=rows, most_segments=self.chance.choice([1, 9]))
+        )
         self.chance.shuffle(chosen)
         return [(one, merging._merge(self, one)) for one in chosen[: self.chance.randrange(1, 5)]]  # type: ignore[arg-type]
 

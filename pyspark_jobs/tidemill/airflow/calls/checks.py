@@ -25,7 +25,7 @@ def check_pipeline(reference: str) -> str:
     )
 
 
-def check_root(root: str | os.PathLike[str]) -> str:
+def check_root_argument(root: str | os.PathLike[str]) -> str:
     """Return `root` if it is a URI or an absolute path, else raise `InvalidInput`.
 
     A relative path would depend on the working directory of the Airflow worker.

@@ -10,9 +10,10 @@ import json
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from enum import IntEnum
 from typing import Any
 
+from ...errors import Exit
+from ...names import CONF_ENVIRONMENT, STORAGE_ENVIRONMENT
 from ...values import dataclass
 from .checks import is_absent
 
@@ -20,22 +21,8 @@ Event = Mapping[str, Any]
 """One JSON line of the command: `event` is `earlier`, `progress`, `result` or `error`."""
 EVENTS = ("earlier", "progress", "result", "error")
 
-CONF_ENVIRONMENT = "TIDEMILL_CONF"
-"""The environment variable from which the command line reads settings, as JSON."""
-STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
-"""The environment variable from which the command line reads storage options, as JSON."""
 _YES, _NO = ("True", "true"), ("False", "false")
 """Texts of flags. A flag itself is compared by identity, because 0 and 1 equal False and True."""
-
-
-class Exit(IntEnum):
-    """The exit statuses of the command line."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2
-    NOTHING = 3
-    FENCED = 4
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .checks import check_engine, check_limit, check_mapping, check_pipeline, ch
 
 DEFAULT_MAINTAIN = "23 3 * * *"
 """The default schedule of upkeep: once a day, at 03:23."""
-OUTPUTS = ("correct", "keep")
+OUTPUT_CHOICES = ("correct", "keep")
 """What a promotion does with what was published."""
 PROMOTE = ("never", "if equal", "after approval")
 """When a replay is promoted."""
@@ -233,7 +233,7 @@ class Replay:
     def __post_init__(self) -> None:
         check_engine(self.engine)
         seconds_of("response_timeout", self.response_timeout)
-        for what, given, known in (("promote", self.promote, PROMOTE), ("outputs", self.outputs, OUTPUTS)):
+        for what, given, known in (("promote", self.promote, PROMOTE), ("outputs", self.outputs, OUTPUT_CHOICES)):
             if given not in known:
                 raise unknown(f"value of {what}", str(given), known)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...counts import count_of, ranges_of, versions_of
-from .command import Command, Event, Exit, Outcome, signal_name
+from ...counts import count_of, version_ranges, versions_of
+from ...errors import Exit
+from .command import Command, Event, Outcome, signal_name
 from .rowless import without_rows
 
 RECOMPUTE = (
@@ -39,7 +40,7 @@ def progress(event: Event) -> str:
     return "committed " + ", ".join(parts)
 
 
-def summary(outcome: Outcome) -> list[str]:
+def success_lines(outcome: Outcome) -> list[str]:
     """Return the lines for a command that succeeded, and for what earlier tries of the task had committed."""
     result = outcome.result or {}
     if result.get("verb") == "maintain":
@@ -83,7 +84,7 @@ def _upkeep(result: Event) -> str:
     return f"{', '.join(parts)}; versions from {result.get('floor', 0)} on are kept"
 
 
-def failure(command: Command, outcome: Outcome, *, with_rows: bool = False) -> str:
+def failure_message(command: Command, outcome: Outcome, *, with_rows: bool = False) -> str:
     """Return the message for a failed command. Its first line gives the reason and the versions committed before.
 
     `with_rows` keeps the whole message of the command and its last lines, which may contain values of rows.
@@ -134,7 +135,7 @@ VERSIONS = ("versions", "already_committed", "published", "replayed", "replaced"
 def with_ranges(result: Event) -> dict[str, Any]:
     """Return a result in which lists of versions are ranges, `[[first, last], …]`."""
     return {
-        name: ranges_of(value) if name in VERSIONS and isinstance(value, list) else value
+        name: version_ranges(value) if name in VERSIONS and isinstance(value, list) else value
         for name, value in result.items()
     }
 
@@ -143,7 +144,7 @@ def xcom(result: Event) -> Mapping[str, Any]:
     """Return the task's XCom: plain JSON, always with the same keys."""
     return {
         "status": result.get("status", "done"),
-        **{name: ranges_of(result.get(name) or []) for name in VERSIONS[:3]},
+        **{name: version_ranges(result.get(name) or []) for name in VERSIONS[:3]},
         "head": result.get("head"),
         "sinks": dict(result.get("sinks") or {}),
         "watermarks": dict(result.get("watermarks") or {}),

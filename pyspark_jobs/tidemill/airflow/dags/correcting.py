@@ -17,14 +17,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from ..calls.checks import seconds_of
 from ..calls.command import Command, Outcome
 from ..calls.options import CARRY_OUT, Correct
-from ..tasks.correction_form import FIELDS, fault_of, helps, markdown
+from ..tasks.correction_form import FIELDS, correction_markdown, fault_of, helps
 from ..tasks.corrections import CorrectionOperator
 from .form import Form
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-NEVER, AT_ONCE, AFTER_APPROVAL = CARRY_OUT
+_NEVER, _AT_ONCE, _AFTER_APPROVAL = CARRY_OUT
 _REASON = (
     "{% set user = (ti.xcom_pull(task_ids='approve') or {}).get('responded_by_user') %}"
     "{{ params.reason }}{% if user %}; approved by {{ user.name }}{% endif %}"
@@ -93,7 +93,7 @@ class Correction(CorrectionOperator):
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         found = dict(super()._returned(outcome))
-        return {**found, "markdown": markdown(self.correction, found)}
+        return {**found, "markdown": correction_markdown(self.correction, found)}
 
 
 class Consent(ApprovalOperator):
@@ -107,9 +107,9 @@ class Consent(ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask, unless the form has decided."""
-        if self.carry_out == AFTER_APPROVAL:
+        if self.carry_out == _AFTER_APPROVAL:
             return super().execute(context)
-        if self.carry_out == NEVER:
+        if self.carry_out == _NEVER:
             self.log.info("tidemill: nothing is corrected, because the form says `never`")
             self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
         return None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, others: Mapping[str, bool]) -> str:
+def dag_page(name: str, arguments: Mapping[str, Any], dag_id: str, what: str, *, others: Mapping[str, bool]) -> str:
     """Return the page of one DAG, as Markdown. `others` says whether there are the DAGs `NAME__replay` and so on."""
     pipeline, root, branch = (arguments[key] for key in ("pipeline", "root", "branch"))
     call = f"{pipeline} --root {root}" + ("" if branch == "main" else f" --branch {branch}")

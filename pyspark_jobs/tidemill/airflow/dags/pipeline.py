@@ -21,7 +21,7 @@ from airflow.sdk.definitions._internal.contextmanager import DagContext
 from ...errors import InvalidInput
 from ...names import ENGINES
 from ...values import dataclass
-from ..calls.checks import check_engine, check_mapping, check_pipeline, check_root, default_name, is_template
+from ..calls.checks import check_engine, check_mapping, check_pipeline, check_root_argument, default_name, is_template
 from ..calls.options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch, as_arguments
 from ..tasks.corrections import TidemillVerifyOperator
 from ..tasks.freshness import TidemillFreshnessOperator
@@ -29,7 +29,7 @@ from ..tasks.operators import TidemillMaintainOperator
 from ..tasks.sweeps import TidemillSweepOperator
 from .cadence import retries_for
 from .correcting import correct_fields, correct_tasks
-from .doc import page
+from .doc import dag_page
 from .form import Form
 from .replaying import replay_fields, replay_tasks
 from .running import remote_tasks, run_task
@@ -142,7 +142,7 @@ def make_dags(
         fileloc=fileloc,
         arguments={
             "pipeline": check_pipeline(pipeline),
-            "root": root if is_template(root) else check_root(root),
+            "root": root if is_template(root) else check_root_argument(root),
             "branch": branch,
             **as_arguments(launch or Launch()),
         },
@@ -264,7 +264,7 @@ class _Pipeline:
             params=params,
             **{
                 "description": f"Tidemill pipeline {self.name}: {what}",
-                "doc_md": page(self.name, self.arguments, dag_id, what, others=self.others),
+                "doc_md": dag_page(self.name, self.arguments, dag_id, what, others=self.others),
                 **rules,
                 **given,
             },

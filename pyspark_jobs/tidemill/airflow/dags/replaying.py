@@ -15,7 +15,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ..calls.checks import seconds_of
-from ..calls.options import OUTPUTS, PROMOTE, Replay
+from ..calls.options import OUTPUT_CHOICES, PROMOTE, Replay
 from ..tasks.branching import (
     TidemillBranchOperator,
     TidemillDiffOperator,
@@ -27,7 +27,7 @@ from .form import Form
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-NEVER, IF_EQUAL, AFTER_APPROVAL = PROMOTE
+_NEVER, _IF_EQUAL, _AFTER_APPROVAL = PROMOTE
 _FAILED = ("failed", "upstream_failed")
 _OF_DIFF = "{{{{ ti.xcom_pull(task_ids='diff')['{key}'] }}}}"
 _REASON = (
@@ -45,7 +45,7 @@ def replay_fields(form: Form, replay: Replay, pipeline: str) -> dict[str, Any]:
         "code": form.text("code", pipeline, "The code: `module:name` or `path.py:name`."),
         "engine": form.engine(replay.engine),
         "outputs": form.choice(
-            "outputs", replay.outputs, OUTPUTS, "`correct` replaces what was published, `keep` leaves it."
+            "outputs", replay.outputs, OUTPUT_CHOICES, "`correct` replaces what was published, `keep` leaves it."
         ),
         "promote": form.choice("promote", replay.promote, PROMOTE, "When the pipeline takes over the branch."),
         "reason": form.text("reason", None, "Why. The promotion records it."),
@@ -82,7 +82,7 @@ def replay_tasks(fields: Mapping[str, Any], replay: Replay, arguments: Mapping[s
         task_id="promote",
         outputs=fields["outputs"],
         engine=fields["engine"],
-        catch_up="{{ params.promote != '" + IF_EQUAL + "' }}",
+        catch_up="{{ params.promote != '" + _IF_EQUAL + "' }}",
         reason=_REASON,
         **ours,
     )
@@ -107,7 +107,7 @@ class Approval(ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Ask, unless the form has decided."""
-        if self.promote == AFTER_APPROVAL:
+        if self.promote == _AFTER_APPROVAL:
             return super().execute(context)
         why = self._why_not()
         if why is None:
@@ -120,7 +120,7 @@ class Approval(ApprovalOperator):
 
     def _why_not(self) -> str | None:
         """Return why the form forbids the promotion, or None."""
-        if self.promote == NEVER:
+        if self.promote == _NEVER:
             return "the form says `never`"
         if self.is_equal not in (True, "True"):
             return "the branch differs"

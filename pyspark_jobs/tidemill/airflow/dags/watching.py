@@ -21,7 +21,7 @@ from ..calls.options import Watch
 from ..new_files import DEFAULT_POLL_S, NewFilesTrigger
 from ..tasks.operators import AnnouncingOperator, TidemillRunOperator
 from ..tasks.outcome import TidemillOutcomeOperator
-from ..waiting.heads import options_of
+from ..waiting.heads import section_options
 
 _NO_CLOCKS = ("@once", "@continuous", "NullTimetable", "OnceTimetable", "ContinuousTimetable")
 
@@ -65,7 +65,7 @@ def watched_schedule(
     - `zone`: the time zone of a cron expression. Default: Airflow's.
     """
     options, sources = (
-        _shown(options_of(section, arguments.get("storage_options"), arguments.get("env")))
+        _shown(section_options(section, arguments.get("storage_options"), arguments.get("env")))
         for section in ("root", "source")
     )
     trigger = NewFilesTrigger(

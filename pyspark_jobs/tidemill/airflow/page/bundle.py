@@ -10,7 +10,7 @@ import importlib.resources
 import json
 
 from ...report.drawing import scripts, styles
-from . import PAGE, SUMMARY, TAB
+from . import PAGE_NAME, SUMMARY_NAME, TAB_NAME
 
 _PARTS = ("pipelines.js", "components.js")
 
@@ -21,5 +21,5 @@ def bundle() -> str:
     here = importlib.resources.files(__package__).joinpath("assets")
     parts = "\n".join(here.joinpath(name).read_text("utf-8") for name in _PARTS)
     css = styles() + "\n" + here.joinpath("pipelines.css").read_text("utf-8")
-    given = f"const STYLE = {json.dumps(css)}, NAMES = {json.dumps([PAGE, TAB, SUMMARY])};"
+    given = f"const STYLE = {json.dumps(css)}, NAMES = {json.dumps([PAGE_NAME, TAB_NAME, SUMMARY_NAME])};"
     return f'{scripts()}\n(function () {{\n"use strict";\n{given}\n{parts}\n}})();\n'

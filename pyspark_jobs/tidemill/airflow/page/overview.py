@@ -38,7 +38,7 @@ _STANDING = (
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class PipelineOverview:
     """A pipeline by its DAG. `summary` is the XCom of the newest run that ended well; empty before the first. What it
     says of the head is that of the newest sweep, if that came later.
 
@@ -61,7 +61,9 @@ class Pipeline:
         return dataclasses.asdict(self)
 
 
-def pipelines(session: Session, readable: Collection[str], may_read: Callable[[str], bool]) -> Iterator[Pipeline]:
+def pipelines(
+    session: Session, readable: Collection[str], may_read: Callable[[str], bool]
+) -> Iterator[PipelineOverview]:
     """Yield the pipelines of the DAGs that a user may read, by name. Of a pipeline, the DAG with the cadence counts.
 
     `may_read` says whether the user may also read what the tasks of a DAG returned; otherwise there is no summary.
@@ -76,7 +78,7 @@ def pipelines(session: Session, readable: Collection[str], may_read: Callable[[s
         tasks = [(dag_id, "run"), *([(sweep, "sweep")] if sweep in readable and may_read(sweep) else [])]
         summary = _summary(session, tasks) if may_read(dag_id) else {}
         asking = [name for suffix in ASKING if (name := f"{dag_id}{suffix}") in readable]
-        yield Pipeline(
+        yield PipelineOverview(
             dag_id=dag_id,
             pipeline=str(task.get("pipeline")),
             root=str(task.get("root")),

@@ -18,18 +18,18 @@ from typing import Any
 
 from ..calls.process import environment
 
-AT_ONCE = 2
+_AT_ONCE = 2
 PATIENCE_S = 20.0
 """How long a request waits for its turn."""
-TIMEOUT_S = 60.0
+_TIMEOUT_S = 60.0
 KEPT_S = 5.0
 """How long an answer is given again to those who ask for the same."""
-_turns = threading.BoundedSemaphore(AT_ONCE)
+_turns = threading.BoundedSemaphore(_AT_ONCE)
 _kept: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
 _lock = threading.Lock()
 
 
-class Unreadable(Exception):
+class ReportUnavailable(Exception):
     """The report cannot be made. `status` is that of HTTP."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -38,7 +38,7 @@ class Unreadable(Exception):
 
 
 def report_of(repository: str, branch: str, operator: str | None, key: str | None) -> dict[str, Any]:
-    """Return the report of a branch of a repository, with the look-up of a key. Raise `Unreadable` if that fails."""
+    """Return the report of a branch of a repository, with the look-up of a key. `ReportUnavailable` if that fails."""
     asked = [repository, "--branch", branch]
     if key is not None:
         asked += ["--key", key, *(["--operator", operator] if operator else [])]
@@ -46,7 +46,7 @@ def report_of(repository: str, branch: str, operator: str | None, key: str | Non
     if known is not None:
         return known
     if not _turns.acquire(timeout=PATIENCE_S):
-        raise Unreadable(503, "too many reports are being made; try again in a moment")
+        raise ReportUnavailable(503, "too many reports are being made; try again in a moment")
     try:
         found = _recent(tuple(asked)) or _made(asked)  # another request may have made it meanwhile
     finally:
@@ -69,14 +69,14 @@ def _made(asked: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-P", "-m", "tidemill", "report", "--json", *options, "--", asked[0]]
     try:
         done = subprocess.run(
-            command, env=environment(os.environ, {}), capture_output=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
+            command, env=environment(os.environ, {}), capture_output=True, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired as error:
-        raise Unreadable(504, f"the report took longer than {TIMEOUT_S:.0f} s") from error
+        raise ReportUnavailable(504, f"the report took longer than {_TIMEOUT_S:.0f} s") from error
     if done.returncode == 0:
         with contextlib.suppress(ValueError):
             found = json.loads(done.stdout)
             if isinstance(found, dict):
                 return found
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    raise Unreadable(502, "\n".join(lines[-2:]) or f"`tidemill report` ended with {done.returncode}")
+    raise ReportUnavailable(502, "\n".join(lines[-2:]) or f"`tidemill report` ended with {done.returncode}")

@@ -18,8 +18,8 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Query, Response
 
 from .bundle import bundle
-from .overview import Pipeline, main_dag, pipelines
-from .reading import Unreadable, report_of
+from .overview import PipelineOverview, main_dag, pipelines
+from .reading import ReportUnavailable, report_of
 
 _HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 MayRead = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
@@ -66,7 +66,7 @@ def _report(
         raise HTTPException(404, f"no run of `{found.dag_id}` has said yet where its repository is")
     try:
         return report_of(found.repository, branch or found.branch, operator, key)
-    except Unreadable as error:
+    except ReportUnavailable as error:
         raise HTTPException(error.status, str(error)) from error
 
 
@@ -78,7 +78,7 @@ def _may_read(dag_id: str, user: BaseUser) -> bool:
     )
 
 
-def _named(found: Iterable[Pipeline], dag_id: str) -> Pipeline:
+def _named(found: Iterable[PipelineOverview], dag_id: str) -> PipelineOverview:
     for one in found:
         return one
     raise HTTPException(404, f"`{dag_id}` is not a DAG of Tidemill")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from ...counts import count_of, versions_of
+from ...errors import Exit
 from ..calls.checks import is_absent
-from ..calls.command import Exit, Outcome
+from ..calls.command import Outcome
 from . import pull_request
 from .verb import BatchOperator, VerbOperator, fields_of
 
@@ -281,5 +282,5 @@ class TidemillDiffOperator(VerbOperator):
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         found = outcome.result or {}
         against = found["against"] if self.largest_changes else pull_request.without_values(found["against"])
-        page = pull_request.markdown(against, found["status"])
+        page = pull_request.comparison_markdown(against, found["status"])
         return {"status": found["status"], **against, "markdown": page}

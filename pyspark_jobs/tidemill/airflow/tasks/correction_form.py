@@ -79,7 +79,7 @@ def fault_of(correction: str, values: Mapping[str, Any]) -> str | None:
     return None
 
 
-def markdown(correction: str, result: Mapping[str, Any]) -> str:
+def correction_markdown(correction: str, result: Mapping[str, Any]) -> str:
     """Return what a correction does as a page: its lines as they are, so that names in them add no markup."""
     lines = [str(line).replace("```", "'''") for line in result.get("changes") or ()]
     return "\n".join([f"`{correction}` after version {result.get('head')}:", "", "```text", *lines, "```"])

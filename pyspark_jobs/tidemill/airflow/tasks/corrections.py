@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ...counts import count_of, versions_of
+from ...errors import Exit
 from ..calls.checks import is_absent
-from ..calls.command import Command, Exit, Outcome
+from ..calls.command import Command, Outcome
 from .correction_form import ARGUMENTS, command_line
 from .verb import VerbOperator, fields_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-MOST_PROBLEMS = 20
+_MOST_PROBLEMS = 20
 """How many problems an exception names. The log has all of them."""
 
 
@@ -117,7 +118,7 @@ class TidemillVerifyOperator(VerbOperator):
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         found = outcome.result or {}
         if found["problems"]:
-            lines = [line for one in found["problems"][:MOST_PROBLEMS] for line in _problem(one)]
+            lines = [line for one in found["problems"][:_MOST_PROBLEMS] for line in _problem(one)]
             raise AirflowFailException(
                 "\n".join([f"{count_of(len(found['problems']), 'problem')}: {lines[0]}", *lines[1:]])
             )

@@ -15,8 +15,9 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ...counts import count_of
+from ...errors import Exit
 from ..calls.ages import ages_of, exceeded
-from ..calls.command import Exit, Outcome
+from ..calls.command import Outcome
 from ..calls.options import Freshness
 from ..calls.process import Child
 from .verb import VerbOperator

@@ -13,16 +13,16 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.sdk.log import mask_secret
 
 from ...counts import versions_of
-from ...errors import InvalidInput, StoreUnavailable, TidemillError
+from ...errors import Exit, InvalidInput, StoreUnavailable, TidemillError
 from ...submit import SparkJob
 from ..calls import report
-from ..calls.checks import check_root, check_storage_options, default_name, is_absent
-from ..calls.command import Command, Event, Exit, Outcome, merged
+from ..calls.checks import check_root_argument, check_storage_options, default_name, is_absent
+from ..calls.command import Command, Event, Outcome, merged
 from ..calls.connections import aws_variables
 from ..calls.hidden import hide, reveal
-from ..waiting.heads import Heads, read_result, results_in, root_options
+from ..waiting.heads import Heads, event_of_result, root_options, tries_in
 from .operators import AnnouncingOperator
-from .remote import NOTE, TRY, folder_of, mapped
+from .remote import NOTE, TRY, mapped, results_folder_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -94,7 +94,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         command = Command(verb="run", pipeline=self.pipeline, root=self.root)
         try:
             place = self._place(context)
-            found = None if place is None else read_result(place, self._options())
+            found = None if place is None else event_of_result(place, self._options())
         except StoreUnavailable as error:
             raise AirflowException(str(error)) from error
         except TidemillError as error:
@@ -113,7 +113,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         noted = ti.xcom_pull(task_ids=task_id, key=NOTE, map_indexes=mapped(ti.map_index))
         before = noted.get("before", ()) if isinstance(noted, Mapping) else ()
         folder = self._folder(context, task_id)
-        new = [number for number in results_in(folder, self._options()) if number not in before]
+        new = [number for number in tries_in(folder, self._options()) if number not in before]
         return f"{folder}{new[-1]}.json" if new else None
 
     def _skip_if_skipped(self, context: Context) -> None:
@@ -127,7 +127,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
             raise AirflowSkipException(f"task `{task_id}`, which runs the job, was skipped")
 
     def _folder(self, context: Context, task_id: str) -> str:
-        return str(self.render_template(folder_of(str(self.job_result), task_id), context))
+        return str(self.render_template(results_folder_of(str(self.job_result), task_id), context))
 
     def _job_task(self) -> str:
         before = sorted(self.upstream_task_ids)
@@ -143,7 +143,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
         return root_options(reveal(self.storage_options, mask_secret), variables)
 
     def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
-        return AirflowFailException(report.failure(command, outcome, with_rows=self.rows_in_exceptions))
+        return AirflowFailException(report.failure_message(command, outcome, with_rows=self.rows_in_exceptions))
 
     def _missing(self, context: Context, place: str | None) -> str:
         """Return the message for a job without a result, with what the commits tell of it."""
@@ -163,7 +163,7 @@ class TidemillOutcomeOperator(AnnouncingOperator):
             task["logical_date"] = run.logical_date.isoformat()
         try:
             name = default_name(self.pipeline) if is_absent(self.name) else str(self.name)
-            versions = Heads(check_root(self.root), name, self.branch, self._options()).committed_by(task)
+            versions = Heads(check_root_argument(self.root), name, self.branch, self._options()).committed_by(task)
         except TidemillError as error:
             return f"its commits cannot be read: {error.message}"
         made = f"committed {versions_of(versions)}" if versions else "committed nothing"

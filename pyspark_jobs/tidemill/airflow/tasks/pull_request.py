@@ -14,10 +14,10 @@ from ...counts import count_of, versions_of
 
 LONGEST_VALUE = 60
 """Characters of a value that are shown."""
-LISTED = 20
+_LISTED = 20
 """Operators and sinks without a difference are counted beyond so many rows of a table."""
 _NAME_LENGTH = 40
-Against = Mapping[str, Any]
+_Against = Mapping[str, Any]
 """The field `against` of the result."""
 
 
@@ -32,13 +32,13 @@ def branch_of_run(dag_id: str, run_id: str) -> str:
     return "-".join(part for part in ("replay", readable, mark) if part)
 
 
-def markdown(against: Against, status: str = "compatible") -> str:
+def comparison_markdown(against: _Against, status: str = "compatible") -> str:
     """Return the page of a comparison: a sentence, a table of keys, a table of rows, largest changes, warnings."""
     parts = [headline(against), *_warnings(against, status), *_keys(against), *_rows(against), *_largest(against)]
     return "\n\n".join(parts)
 
 
-def headline(against: Against) -> str:
+def headline(against: _Against) -> str:
     """Return one sentence that says what differs, without a value of a key or a row."""
     what = f"`{against['before']}` → `{against['after']}`"
     if against["is_equal"]:
@@ -50,13 +50,13 @@ def headline(against: Against) -> str:
     return f"**{count_of(keys, 'key')} {'differs' if keys == 1 else 'differ'}; {rows}**: {what}."
 
 
-def without_values(against: Against) -> dict[str, Any]:
+def without_values(against: _Against) -> dict[str, Any]:
     """Return a copy of a comparison that has no value of a key."""
     operators = {name: {**one, "largest": []} for name, one in against["operators"].items()}
     return {**against, "operators": operators}
 
 
-def _warnings(against: Against, status: str) -> Iterator[str]:
+def _warnings(against: _Against, status: str) -> Iterator[str]:
     lines = [] if status == "compatible" else [f"the code does not fit the branch: {status}"]
     lines += [f"{name} cannot be compared: {_plain(why)}" for name, why in against["problems"].items()]
     for name in against.get("dropped_sinks") or ():
@@ -73,14 +73,14 @@ def _warnings(against: Against, status: str) -> Iterator[str]:
         yield "\n".join(f"- {line}" for line in lines)
 
 
-def refusal(against: Against) -> Iterator[str]:
+def refusal(against: _Against) -> Iterator[str]:
     """Yield why `promote` would refuse the branch; nothing if it would not after catching up."""
     if against["refusal"]:
         hint = f"; {_plain(against['hint'])}" if against["hint"] else ""
         yield f"it cannot be promoted: {_plain(against['refusal'])}{hint}"
 
 
-def _keys(against: Against) -> Iterator[str]:
+def _keys(against: _Against) -> Iterator[str]:
     rows = []
     for name, one in _first(against["operators"]):
         same = max(one["keys"] - one["changed"] - one["removed"], 0)
@@ -95,12 +95,12 @@ def _keys(against: Against) -> Iterator[str]:
             yield f"{_code(name)}: {'; '.join(notes)}."
 
 
-def _rows(against: Against) -> Iterator[str]:
+def _rows(against: _Against) -> Iterator[str]:
     rows = [[_code(name), f"{one['added']:,}", f"{one['removed']:,}"] for name, one in _first(against["sinks"])]
     yield from _table(["sink", "rows added", "rows removed"], rows, against["sinks"])
 
 
-def _largest(against: Against) -> Iterator[str]:
+def _largest(against: _Against) -> Iterator[str]:
     rows = []
     for name, one in against["operators"].items():
         for change in one["largest"]:
@@ -115,7 +115,7 @@ def _largest(against: Against) -> Iterator[str]:
 def _first(parts: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the parts to show: all, or if there are many, those that differ first."""
     differ = {name: any(one.get(n) for n in ("changed", "added", "removed")) for name, one in parts.items()}
-    return sorted(parts.items(), key=lambda part: not differ[part[0]])[:LISTED]
+    return sorted(parts.items(), key=lambda part: not differ[part[0]])[:_LISTED]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], of: Mapping[str, Any], texts: int = 1) -> Iterator[str]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ...errors import InvalidInput
+from ...names import STORAGE_ENVIRONMENT
 from ...secret_names import is_secret
-from ...submit import STORAGE_ENVIRONMENT, SparkJob, submit_args
-from ..calls.checks import check_mapping, check_pipeline, check_root, check_storage_options, is_template
+from ...submit import SparkJob, submit_args
+from ..calls.checks import check_mapping, check_pipeline, check_root_argument, check_storage_options, is_template
 from ..calls.connections import aws_variables
-from ..waiting.heads import results_in, root_options
+from ..waiting.heads import root_options, tries_in
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -66,7 +67,7 @@ def spark_job(
     Raises `InvalidInput` for an invalid argument and for a literal secret, because Airflow stores and shows them.
     """
     check_pipeline(pipeline)
-    place = root if is_template(root) else check_root(root)
+    place = root if is_template(root) else check_root_argument(root)
     for what, given, example in (("conf", conf, '{"spark.executor.cores": 2}'), ("env", env, '{"AWS_REGION": "…"}')):
         check_mapping(what, given, example)
     check_storage_options(storage_options)
@@ -103,9 +104,9 @@ def note_results(
         noted = ti.xcom_pull(task_ids=ti.task_id, key=NOTE, map_indexes=mapped(ti.map_index))
         if isinstance(noted, Mapping) and noted.get("try_number") == ti.try_number:
             return  # the try goes on after it was deferred
-        folder = context["task"].render_template(folder_of(str(job.result), ti.task_id), context)
+        folder = context["task"].render_template(results_folder_of(str(job.result), ti.task_id), context)
         variables = {**aws_variables(aws_conn_id), **(env or {})}
-        before = results_in(folder, root_options(storage_options, variables))
+        before = tries_in(folder, root_options(storage_options, variables))
         ti.xcom_push(key=NOTE, value={"try_number": ti.try_number, "before": before})
 
     return note
@@ -116,7 +117,7 @@ def mapped(map_index: int | None) -> int | None:
     return None if map_index is None or map_index < 0 else map_index
 
 
-def folder_of(result: str, task_id: str) -> str:
+def results_folder_of(result: str, task_id: str) -> str:
     """Return the folder of the result files of a task, as a template, of the file that a job has."""
     return result.rpartition(TRY)[0].replace(_TASK, task_id)
 

@@ -18,7 +18,7 @@ from airflow.sdk.log import mask_secret
 from ...clock import now_ms
 from ...errors import InvalidInput, StoreUnavailable, TidemillError
 from ...names import check_name
-from ..calls.checks import check_root, check_storage_options, is_absent, is_template
+from ..calls.checks import check_root_argument, check_storage_options, is_absent, is_template
 from ..calls.connections import aws_variables
 from ..calls.hidden import hide, reveal
 from ..triggers import HeadTrigger, VersionTrigger, WatermarkTrigger
@@ -86,7 +86,7 @@ class _HeadSensor(BaseSensorOperator):
 
     def _place(self) -> dict[str, Any]:
         options = root_options(reveal(self.storage_options, mask_secret), aws_variables(self.aws_conn_id))
-        heads = Heads(check_root(self.root), self.pipeline, self.branch, options)
+        heads = Heads(check_root_argument(self.root), self.pipeline, self.branch, options)
         return {**heads.as_arguments(), "poll_s": max(float(self.poke_interval), 1.0)}
 
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ...clock import now_ms
 from ...errors import StoreUnavailable, TidemillError
-from ..calls.checks import check_root, seconds_of
+from ..calls.checks import check_root_argument, seconds_of
 from ..calls.command import Event
 from ..calls.hidden import reveal
 from ..triggers import DueTrigger
@@ -72,7 +72,7 @@ class TidemillSweepOperator(PublishingOperator):
     def _defer_unless_due(self, swept_ms: int, until_ms: int) -> None:
         """Defer until the next deadline. Return if it is over already, because another run committed meanwhile."""
         options = root_options(reveal(self.storage_options), self._variables())
-        heads = Heads(check_root(self.root), self._result["pipeline"], self._result["branch"], options)
+        heads = Heads(check_root_argument(self.root), self._result["pipeline"], self._result["branch"], options)
         try:
             head = heads.read()
         except StoreUnavailable as error:

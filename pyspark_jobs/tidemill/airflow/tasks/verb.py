@@ -16,10 +16,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from ...counts import versions_of
-from ...errors import InvalidInput, TidemillError
+from ...errors import Exit, InvalidInput, TidemillError
 from ..calls import report
-from ..calls.checks import check_mapping, check_root, check_storage_options, is_absent, locate, seconds_of
-from ..calls.command import Command, Event, Exit, Outcome
+from ..calls.checks import check_mapping, check_root_argument, check_storage_options, is_absent, locate, seconds_of
+from ..calls.command import Command, Event, Outcome
 from ..calls.connections import aws_variables, spark_conf
 from ..calls.hidden import hide, reveal
 from ..calls.options import DEFAULT_STALL
@@ -53,12 +53,12 @@ class ConcludingOperator(BaseOperator):
             return self._returned(outcome)
         if outcome.earlier:
             self.log.warning("tidemill: an earlier try of this task had committed %s", versions_of(outcome.earlier))
-        self.log.error("%s", report.failure(command, outcome, with_rows=True))
+        self.log.error("%s", report.failure_message(command, outcome, with_rows=True))
         raise self._exception(command, outcome)
 
     def _summary(self, outcome: Outcome) -> list[str]:
         """Return the lines for a command that has a result."""
-        return report.summary(outcome)
+        return report.success_lines(outcome)
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         """Return the XCom of a command that has a result. Raise an exception if the result is a failure."""
@@ -73,7 +73,7 @@ class ConcludingOperator(BaseOperator):
         is_fenced = outcome.status == Exit.FENCED and "Fenced" in self.final_kinds
         permanent = outcome.status == Exit.USAGE or is_fenced or kind in self.final_kinds or outcome.not_installed
         final = permanent and outcome.ended is None
-        message = report.failure(command, outcome, with_rows=self.rows_in_exceptions)
+        message = report.failure_message(command, outcome, with_rows=self.rows_in_exceptions)
         return (AirflowFailException if final else AirflowException)(message)
 
 
@@ -154,7 +154,7 @@ class VerbOperator(ConcludingOperator):
             return Command(
                 verb=self.verb,
                 pipeline=locate(self.pipeline, folder),
-                root=check_root(self.root),
+                root=check_root_argument(self.root),
                 options=self._options(context),
                 conf={**spark_conf(self.spark_conn_id), **reveal(self.conf, mask_secret)},
                 storage_options=reveal(self.storage_options, mask_secret),

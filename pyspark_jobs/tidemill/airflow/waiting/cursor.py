@@ -46,7 +46,7 @@ class Cursor:
         )
 
 
-def advance(cursor: Cursor, waiting: Sequence[SourceFile]) -> tuple[Cursor, list[SourceFile]]:
+def announce_files(cursor: Cursor, waiting: Sequence[SourceFile]) -> tuple[Cursor, list[SourceFile]]:
     """Return the cursor that has announced all waiting files, and those that `cursor` had not.
 
     Files that no longer wait leave the cursor.

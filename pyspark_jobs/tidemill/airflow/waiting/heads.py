@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ...values import dataclass
-from ..calls.checks import check_root, check_storage_options, is_absent
+from ..calls.checks import check_root_argument, check_storage_options, is_absent
 from ..calls.command import Event
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...reader import Reader
     from ...reading.arrivals import Watched
     from ...sources.contract import SourceFile
-    from ...store import Entry
+    from ...store import ListedObject
 
 _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "aws_access_key_id",
@@ -60,13 +60,13 @@ class Heads:
         context = self._open().opened
         return watched(context, context.head())
 
-    def waiting(self, entries: Mapping[str, Sequence[Entry]]) -> list[SourceFile]:
+    def waiting(self, entries: Mapping[str, Sequence[ListedObject]]) -> list[SourceFile]:
         """Return the files that no commit has read, of the listed `entries` by folder."""
-        from ...reading.arrivals import waiting, watched
+        from ...reading.arrivals import waiting_in_folders, watched
 
         context = self._open().opened
         head = context.head()
-        return waiting(context, head, watched(context, head), entries)
+        return waiting_in_folders(context, head, watched(context, head), entries)
 
     def committed_by(self, task: Mapping[str, str]) -> list[int]:
         """Return the versions that an Airflow task committed, by `dag_id`, `task_id` and `dag_run_id`, ascending."""
@@ -81,7 +81,9 @@ class Heads:
             # Variables of AWS may be there for the sources alone, and a local root takes no options.
             has_options = self.options and self.root.startswith(("s3://", "s3a://"))
             storage_options = {"root": dict(self.options)} if has_options else None
-            self._reader = read(check_root(self.root), self.pipeline, self.branch, storage_options=storage_options)
+            self._reader = read(
+                check_root_argument(self.root), self.pipeline, self.branch, storage_options=storage_options
+            )
         return self._reader
 
     async def read_aside(self) -> Commit | None:
@@ -93,24 +95,26 @@ class Heads:
         return {"root": self.root, "pipeline": self.pipeline, "branch": self.branch, "options": dict(self.options)}
 
 
-def list_folder(uri: str, options: Mapping[str, Any] | None = None, start_after: str | None = None) -> list[Entry]:
+def list_folder(
+    uri: str, options: Mapping[str, Any] | None = None, start_after: str | None = None
+) -> list[ListedObject]:
     """Return the objects below a folder, or none if it does not exist. `options` are for S3.
 
     `start_after`: only those with names after this one.
     """
-    from ...reading.arrivals import listed
+    from ...reading.arrivals import objects_below
 
-    return listed(uri, options, start_after)
+    return objects_below(uri, options, start_after)
 
 
-def read_result(uri: str, options: Mapping[str, Any] | None = None) -> Event | None:
+def event_of_result(uri: str, options: Mapping[str, Any] | None = None) -> Event | None:
     """Return the object in the result file of a run, or None if there is no such file. `options` are for S3."""
     from ...reading.results import read_result as read
 
     return read(uri, options)
 
 
-def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
+def tries_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
     """Return the tries that have left a result file `NUMBER.json` in a folder, ascending."""
     from ...reading.results import results_in as found
 
@@ -120,11 +124,11 @@ def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[in
 def root_options(
     storage_options: Mapping[str, Mapping[str, Any]] | None, env: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the storage options of the root, as `options_of` does."""
-    return options_of("root", storage_options, env)
+    """Return the storage options of the root, as `section_options` does."""
+    return section_options("root", storage_options, env)
 
 
-def options_of(
+def section_options(
     section: str, storage_options: Mapping[str, Mapping[str, Any]] | None, env: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the storage options of a section. Variables of AWS in `env` count where the options lack a key.

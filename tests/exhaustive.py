@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tidemill.pipeline.nodes import Write
+from tidemill.store.fault import BegunWrite
 
 EXHAUSTIVE = bool(os.environ.get("TIDEMILL_EXHAUSTIVE"))
 
@@ -26,7 +26,7 @@ def some(cases: Sequence[Case], number: int) -> list[Case]:
     return [cases[at] for at in sorted(random.Random(number).sample(range(len(cases)), number))]
 
 
-def failing(writes: Sequence[Write], ways: Sequence[Way], number: int) -> list[tuple[int, Way]]:
+def failing(writes: Sequence[BegunWrite], ways: Sequence[Way], number: int) -> list[tuple[int, Way]]:
     """Return which writes fail, by their numbers from 1, and how: each in all ways if the run is exhaustive.
 
     Otherwise so many, the ways in turn. Most of them are creates, which decide what counts.

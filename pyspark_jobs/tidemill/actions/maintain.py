@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..counts import count_of, versions_of
 from ..names import ENGINES
 from ..values import dataclass
-from .contract import ActionPlan, Option, SeenRefs, Step, StepsAction, option
+from .contract import ActionPlan, ActionStep, Option, SeenRefs, StepsAction, option
 
 if TYPE_CHECKING:
     from ..protocol.garbage import Garbage
@@ -214,17 +214,17 @@ class Maintain(StepsAction):
     def begin(self, repo: Opened) -> bool:
         """Check the options."""
         from ..store.probe import probe
-        from .maintaining import check
+        from .maintaining import check_maintain
 
-        check(repo, self)
+        check_maintain(repo, self)
         probe(repo.store)
         return False
 
     def look(self, repo: Opened, seen: SeenRefs) -> MaintainReport:
         """Return what will happen. `InvalidInput` for a wrong retention rule."""
-        from .maintaining import looked
+        from .maintaining import looked_at_upkeep
 
-        return looked(repo, self, seen)
+        return looked_at_upkeep(repo, self, seen)
 
     def start(self, repo: Opened, seen: SeenRefs) -> MaintainReport:
         """Return the floor."""
@@ -232,11 +232,11 @@ class Maintain(StepsAction):
 
         return before(repo, self, seen)
 
-    def steps(self, repo: Opened) -> Sequence[Step]:
+    def steps(self, repo: Opened) -> Sequence[ActionStep]:
         """Return the steps. Versions go first, so that what they held is merged less and deleted at once."""
-        from .maintaining import Steps
+        from .maintaining import MaintainSteps
 
-        one = Steps(repo, self)
+        one = MaintainSteps(repo, self)
         return (one.raise_floor, one.merge, one.join, one.collect, one.withdraw)
 
     def make_room(self, repo: Opened) -> bool:

@@ -30,7 +30,7 @@ from .contract import SeenRefs
 from .maintain import Maintain, MaintainReport
 
 
-def check(repo: Opened, asked: Maintain) -> None:
+def check_maintain(repo: Opened, asked: Maintain) -> None:
     """Raise `InvalidInput` for an unknown operator, a rule that would keep nothing, or a size or time below zero."""
     _retention(repo, asked)
     _target_bytes(asked)
@@ -43,7 +43,7 @@ def before(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     return MaintainReport(verb=asked.verb, seen=seen, **_floors(repo, kept, kept))
 
 
-def looked(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
+def looked_at_upkeep(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     """Return what would be done. Writes nothing."""
     retention, target_bytes = _retention(repo, asked), _target_bytes(asked)
     kept, after = floor(seen.refs, repo.branch), wanted(repo, retention)
@@ -62,7 +62,7 @@ def looked(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     )
 
 
-class Steps:
+class MaintainSteps:
     """The steps of one call. Each returns the report with what it did."""
 
     def __init__(self, repo: Opened, asked: Maintain) -> None:

@@ -35,7 +35,7 @@ RANGE_BYTES = 64 << 20
 """About how many bytes of segments a task holds at once."""
 
 
-def migrated(repo: Opened, head: Commit, moves: list[Move], to: Writing, engine: Callable[[], Engine]) -> Changes:
+def migrated_state(repo: Opened, head: Commit, moves: list[Move], to: Writing, engine: Callable[[], Engine]) -> Changes:
     """Rewrite maps, and return what the commit changes. `InvalidInput` if rows do not fit or are lost.
 
     `engine` is called only if there is something to rewrite. After an error, nothing that was stored is left.

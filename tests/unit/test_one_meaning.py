@@ -14,7 +14,6 @@ EXCEPTIONS = {
     "Maintain": "the action, and the options of a DAG of upkeep in Airflow, which users name",
     "LOG": "the logger of a module",
     "Drop": "the step of `Stream.drop`, and an operator of Airflow, which stores and shows the name of its class",
-    "OnProgress": "the callback of a run, and that of `maintain`: signatures of `Repository` have both",
 }
 
 

@@ -12,10 +12,8 @@ import tidemill
 PACKAGE = Path(tidemill.__file__).parent
 EXCEPTIONS = {
     "LOG": "the logger of a module",
+    "Maintain": "the action, and what `tidemill_dags(maintain=…)` accepts",
     "Drop": "the step of `Stream.drop`, and an operator of Airflow, which stores and shows the name of its class",
-    "Made": "to be renamed with `migrate` and `promote`",
-    "OnProgress": "the callback of a run, and that of `maintain`: signatures of `Repository` have both",
-    "planned": "to be renamed with `migrate`, `promote` and `maintain`",
 }
 
 

@@ -33,7 +33,7 @@ Parsed = Literal[
 operator that the field `operator` names, lists of texts by name, texts by name, the reference of a function, a function
 for each operator that the field `operators` names, texts or whole numbers by operator, seconds, or a function that
 shows the progress, for which a command has no option."""
-Step = Callable[[Any], Any]
+UpkeepStep = Callable[[Any], Any]
 """A step of a `StepsAction`. It gets the plan so far, and returns it with what it did."""
 
 
@@ -322,7 +322,7 @@ class StepsAction(Action):
         """Return the plan before the first step, in which nothing is done."""
         raise NotImplementedError
 
-    def steps(self, repo: Opened) -> Sequence[Step]:
+    def steps(self, repo: Opened) -> Sequence[UpkeepStep]:
         """Return the steps, in their order."""
         raise NotImplementedError
 

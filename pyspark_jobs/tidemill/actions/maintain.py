@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..counts import count_of, versions_of
 from ..names import ENGINES
 from ..values import dataclass
-from .contract import ActionPlan, Option, SeenRefs, Step, StepsAction, option
+from .contract import ActionPlan, Option, SeenRefs, StepsAction, UpkeepStep, option
 
 if TYPE_CHECKING:
     from ..protocol.garbage import Garbage
@@ -214,29 +214,29 @@ class Maintain(StepsAction):
     def begin(self, repo: Opened) -> bool:
         """Check the options."""
         from ..store.probe import probe
-        from .maintaining import check
+        from .maintaining import check_options
 
-        check(repo, self)
+        check_options(repo, self)
         probe(repo.store)
         return False
 
     def look(self, repo: Opened, seen: SeenRefs) -> MaintainReport:
         """Return what will happen. `InvalidInput` for a wrong retention rule."""
-        from .maintaining import looked
+        from .maintaining import looked_for_upkeep
 
-        return looked(repo, self, seen)
+        return looked_for_upkeep(repo, self, seen)
 
     def start(self, repo: Opened, seen: SeenRefs) -> MaintainReport:
         """Return the floor."""
-        from .maintaining import before
+        from .maintaining import before_steps
 
-        return before(repo, self, seen)
+        return before_steps(repo, self, seen)
 
-    def steps(self, repo: Opened) -> Sequence[Step]:
+    def steps(self, repo: Opened) -> Sequence[UpkeepStep]:
         """Return the steps. Versions go first, so that what they held is merged less and deleted at once."""
-        from .maintaining import Steps
+        from .maintaining import UpkeepSteps
 
-        one = Steps(repo, self)
+        one = UpkeepSteps(repo, self)
         return (one.raise_floor, one.merge, one.join, one.collect, one.withdraw)
 
     def make_room(self, repo: Opened) -> bool:

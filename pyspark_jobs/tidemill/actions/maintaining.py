@@ -30,20 +30,20 @@ from .contract import SeenRefs
 from .maintain import Maintain, MaintainReport
 
 
-def check(repo: Opened, asked: Maintain) -> None:
+def check_options(repo: Opened, asked: Maintain) -> None:
     """Raise `InvalidInput` for an unknown operator, a rule that would keep nothing, or a size or time below zero."""
     _retention(repo, asked)
     _target_bytes(asked)
     _deadline(asked)
 
 
-def before(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
+def before_steps(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     """Return the report before the first step: the floor, and nothing done."""
     kept = floor(seen.refs, repo.branch)
     return MaintainReport(verb=asked.verb, seen=seen, **_floors(repo, kept, kept))
 
 
-def looked(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
+def looked_for_upkeep(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     """Return what would be done. Writes nothing."""
     retention, target_bytes = _retention(repo, asked), _target_bytes(asked)
     kept, after = floor(seen.refs, repo.branch), wanted(repo, retention)
@@ -62,7 +62,7 @@ def looked(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainReport:
     )
 
 
-class Steps:
+class UpkeepSteps:
     """The steps of one call. Each returns the report with what it did."""
 
     def __init__(self, repo: Opened, asked: Maintain) -> None:

@@ -158,10 +158,12 @@ class Migrate(CommitAction):
     def prepare(self, repo: Opened, plan: MigratePlan, origin: Origin, to: Writing) -> Changes:
         """Store the new state."""
         from ..run.engine import engine_of
-        from .migrating import migrated
+        from .migrating import stored_migration
 
         assert origin.head is not None
-        return migrated(repo, origin.head, plan.moves, to, lambda: engine_of(repo, self.spark, self.engine, self.tasks))
+        return stored_migration(
+            repo, origin.head, plan.moves, to, lambda: engine_of(repo, self.spark, self.engine, self.tasks)
+        )
 
     def done(self, plan: MigratePlan, commit: Commit) -> str:
         """Return what was done, in words."""

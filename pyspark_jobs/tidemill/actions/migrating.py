@@ -35,7 +35,9 @@ RANGE_BYTES = 64 << 20
 """About how many bytes of segments a task holds at once."""
 
 
-def migrated(repo: Opened, head: Commit, moves: list[Move], to: Writing, engine: Callable[[], Engine]) -> Changes:
+def stored_migration(
+    repo: Opened, head: Commit, moves: list[Move], to: Writing, engine: Callable[[], Engine]
+) -> Changes:
     """Rewrite maps, and return what the commit changes. `InvalidInput` if rows do not fit or are lost.
 
     `engine` is called only if there is something to rewrite. After an error, nothing that was stored is left.
@@ -63,14 +65,14 @@ def ranges_of(segments: list[Segment]) -> int:
     return min(1 << 12, max(1, -(-rows // RANGE_ROWS), -(-size // RANGE_BYTES)))
 
 
-Made = dict[str, tuple[list[Segment], int]]
+_Made = dict[str, tuple[list[Segment], int]]
 """The segments and the rows of each map."""
 
 
-def _made(repo: Opened, place: Place, move: Move, engine: Engine | None) -> Made:
+def _made(repo: Opened, place: Place, move: Move, engine: Engine | None) -> _Made:
     """Return the new state of an operator."""
     rewrites = {rewrite.after.name: rewrite for rewrite in move.rewrites}
-    found: Made = {}
+    found: _Made = {}
     for name in move.description["maps"]:
         if name in rewrites and engine is not None:
             found[name] = _rewritten(repo, place, rewrites[name], move, engine)
@@ -91,7 +93,7 @@ def _rewritten(repo: Opened, place: Place, rewrite: Rewrite, move: Move, engine:
     return decide.merge_state(receipts)[name][of], rows
 
 
-def _changes(repo: Opened, head: Commit, moves: list[Move], made: Mapping[str, Made]) -> Changes:
+def _changes(repo: Opened, head: Commit, moves: list[Move], made: Mapping[str, _Made]) -> Changes:
     """Return what the commit changes."""
     olds = {move.old for move in moves}
     state = {name: maps for name, maps in head.state.items() if name not in olds}

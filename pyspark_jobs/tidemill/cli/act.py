@@ -63,7 +63,7 @@ def command_of(verb: str) -> click.Command:
         if verb in LISTS and given[LISTS[verb].unless] is None:
             return LISTS[verb].show(target, out)
         repository = target.open()
-        values = Values(repository, given)
+        values = FieldValues(repository, given)
         fields = {name: values.value(name, option) for name, option, _ in options_of(action) if option.in_shell}
         return _act(values.shipping(), action(**fields), expect, consent, out, if_needed)
 
@@ -104,7 +104,7 @@ def _flag(name: str, option: Option) -> str:
     return f"--{option.flag or name.replace('_', '-')}"
 
 
-class Values:
+class FieldValues:
     """The values of fields, given the texts of all options. Modules of functions go along to other machines."""
 
     def __init__(self, repository: Repository, given: Mapping[str, Any]) -> None:

@@ -164,7 +164,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(".installed", __name__).version_of_tidemill()
     if name not in _HOME:
         answers = importlib.import_module(".pipeline.pyspark_names", __name__)
-        raise answers.missing(f"module `{__name__}`", name, answers.OF_THE_MODULE)
+        raise answers.missing_name(f"module `{__name__}`", name, answers.OF_THE_MODULE)
     found = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = found
     return found

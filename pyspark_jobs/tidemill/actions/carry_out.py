@@ -70,6 +70,7 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
     `Fenced` if the repository is not as expected, or another run commits first; then nothing has changed.
     """
     _check_reason(action)
+    repo = repo.remembering()
     if not action.may_move:
         check_root(repo)
     if expect is not None and looked is None:  # before anything is written

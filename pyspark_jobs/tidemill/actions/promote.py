@@ -234,7 +234,7 @@ class Promote(CommitAction):
                 raise Fenced(
                     f"promote `{self.branch}`: another run has committed in the meantime", hint="promote again"
                 )
-        return {**promoted(repo.remembering(), found, to), "reason": self.reason}
+        return {**promoted(repo, found, to), "reason": self.reason}
 
     def finish(self, repo: Opened, plan: PromotePlan, commit: Commit) -> PromotePlan:
         """Record the operators that came with the branch."""

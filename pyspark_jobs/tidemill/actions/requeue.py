@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..protocol.log import Log
 from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
 

@@ -2,8 +2,8 @@
 
     python benchmarks/occasion.py [--rounds 11] [--before CHECKOUT]
 
-Ours is `tidemill run` in the child process that Airflow's tasks start (`airflow/process.py`). The peer is the script
-that people write instead, as a process: state in a DuckDB file, `ON CONFLICT`, changed rows to Parquet, one
+Ours is `tidemill run` in the child process that Airflow's tasks start (`airflow/calls/process.py`). The peer is the
+script that people write instead, as a process: state in a DuckDB file, `ON CONFLICT`, changed rows to Parquet, one
 transaction. Both have had one file before, so that each finds 50,000 rows of state. In each round, both read the same
 new file, in turn; then their sums must be equal. `CHECKOUT` is a folder in which an earlier version was built.
 """

@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import operator
 import reprlib
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -150,8 +151,15 @@ def _init(cls: Any, frozen: bool) -> Any:
         body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     body += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     names = ["self", *takes[0], *(["*", *takes[1]] if takes[1] else [])]
-    exec(f"def __init__({', '.join(names)}):\n " + "\n ".join(body or ["pass"]), scope)  # noqa: S102 — names of fields
-    made = scope["__init__"]
+    lines = [
+        f"def made({', '.join(scope)}):",
+        f" def __init__({', '.join(names)}):",
+        *(f"  {one}" for one in body or ["pass"]),
+    ]
+    code, found = "\n".join([*lines, " return __init__"]), dict[str, Any]()
+    # As in the standard library, names in annotations are those of the module.
+    exec(code, getattr(sys.modules.get(cls.__module__), "__dict__", {}), found)  # noqa: S102 — names of fields
+    made = found["made"](**scope)
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made.__annotations__ = {**{one.name: one.type for one in dataclasses.fields(cls) if one.init}, "return": None}
     return made

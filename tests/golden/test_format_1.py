@@ -85,8 +85,8 @@ def test_counts_are_read(golden: Golden) -> None:
 
 
 def test_the_entries_of_init_are_read(golden: Golden) -> None:
-    context = golden.open().opened
-    for refs in (context.initialised(), context.refs_log.read_entries()):
+    repo = golden.open().opened
+    for refs in (repo.initialised(), repo.refs_log.read_entries()):
         assert refs is not None
         assert list(refs.schemas) == ["visits", "by-country", "seen"]
         assert (refs.through, refs.root) == (1, f"file://{make.PLACE}/root/orders")

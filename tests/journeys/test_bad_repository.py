@@ -162,7 +162,7 @@ def test_a_plan_is_abandoned_only_on_a_store_that_creates_conditionally(folder, 
     tm.open(p, root=str(tmp_path / "copy")).adopt(copy=True)
     (tmp_path / "copy").rename(tmp_path / "other")  # a process checks each store once, and this one is new
     for module in ("publishing.correct", "actions.carry_out"):
-        monkeypatch.setattr(f"tidemill.{module}.check_root", lambda context: None)
+        monkeypatch.setattr(f"tidemill.{module}.check_root", lambda repo: None)
     other = tm.open(p, root=str(tmp_path / "other"))
     monkeypatch.setattr(LocalStore, "create", lambda self, name, data: self.put(name, data) or True)
     refused(lambda: other.replan("x"), "conditional")

@@ -46,7 +46,7 @@ def test_a_second_forget_finds_the_files_of_its_own_sink(world: World) -> None:
 
 def test_no_rewind_before_a_forget_whose_floor_is_not_raised_yet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("tidemill.actions.removing.give_up_forgotten", lambda context: None)
+        patch.setattr("tidemill.actions.removing.give_up_forgotten", lambda repo: None)
         world.open().forget("users", ["u1"], "a test", {"users": "user"})
     with pytest.raises(tm.InvalidInput, match="rewind to version 1: version 3 forgot keys"):
         world.open().rewind(1, "a test")

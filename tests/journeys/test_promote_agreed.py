@@ -111,3 +111,41 @@ def test_a_yes_after_another_commit_promotes_nothing(
     monkeypatch.setattr(click, "confirm", slow_yes)
     assert main(call) == 4, capfd.readouterr().err
     assert [one.kind for one in place.open().commits(2)] == ["batch", "reset"]
+
+
+def test_a_plan_shows_no_secret(place: Place) -> None:
+    with_branch(place)
+    secret = {"sink": {"aws_secret_access_key": "TOPSECRET"}}
+    conf = {"spark.hadoop.fs.s3a.secret.key": "SPARKSECRET"}
+    r = tm.open(
+        place.open(factor=2).opened.pipeline, root=str(place.folder / "root"), storage_options=secret, conf=conf
+    )
+    shown = repr(r.promote("fix", dry_run=True)) + repr(r.opened)
+    assert "SECRET" not in shown
+
+
+def test_a_branch_that_was_promoted_is_said_also_in_a_dry_run(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    r = with_branch(place)
+    r.promote("fix")
+    call = [
+        "promote",
+        f"{place.folder}/shop.py:twice",
+        "fix",
+        "--root",
+        str(place.folder / "root"),
+        "--if-needed",
+        "--dry-run",
+    ]
+    assert main(call) == 3
+    assert "was promoted before" in capsys.readouterr().out
+
+
+def test_a_wrong_reason_is_found_before_a_replay(place: Place) -> None:
+    r = with_branch(place)
+    place.arrive("6")
+    run(place.open())
+    head = place.open("fix").head
+    reason: Any = 5
+    with pytest.raises(tm.InvalidInput, match="expected text"):
+        r.promote("fix", reason, catch_up=True, engine="local")
+    assert place.open("fix").head == head

@@ -56,12 +56,12 @@ def first_counted(tester: Tester, commit: Commit) -> list[tuple[Segment, DuePlac
 
     Return its place, or None, and the number of rows before it.
     """
-    context, columns = tester.repository.opened, tester.repository.opened.job.operators["seen"].operator.maps[0]
+    repo, columns = tester.repository.opened, tester.repository.opened.job.operators["seen"].operator.maps[0]
     hidden: set[str] = set()
     found = []
     for segment in sorted(live(commit), key=lambda s: -s.version):
         whole = [dataclasses.replace(segment, min_deadline_ms=-(2**63), min_deadline_hash=0)]
-        [one] = open_map(context.store, context.cache, columns.engine(), whole, 0, HASH_END).shown
+        [one] = open_map(repo.store, repo.cache, columns.engine(), whole, 0, HASH_END).shown
         rows = one.run.rows().select(["k", "deadline"]).to_pylist()
         at = hashes([row["k"] for row in rows]) if rows else {}
         places = {
@@ -175,10 +175,10 @@ def test_an_older_commit_with_lower_deadline_bounds_is_read_the_same():
     tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)
     tester.batch([(key, 1) for key in KEYS[1:]], batch_time_ms=5000)
     head = tester.repository.head
-    context, columns = tester.repository.opened, tester.repository.opened.job.operators["seen"].operator.maps[0]
+    repo, columns = tester.repository.opened, tester.repository.opened.job.operators["seen"].operator.maps[0]
     for lowered in (TIMEOUT + 1, -(2**63)):
         older = [dataclasses.replace(s, min_deadline_ms=lowered, min_deadline_hash=0) for s in live(head)]
-        opened = open_map(context.store, context.cache, columns.engine(), older, 0, HASH_END)
+        opened = open_map(repo.store, repo.cache, columns.engine(), older, 0, HASH_END)
         assert opened.map.next_deadline() == TIMEOUT + 1
         assert opened.map.get_due(TIMEOUT + 1)["k"].to_pylist() == KEYS[:1]
         assert opened.map.due_places() == [due_from(segment) for segment in live(head)]

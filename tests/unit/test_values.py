@@ -196,3 +196,18 @@ def test_a_value_that_contains_itself_is_shown():
     one = declared(Plain, values.dataclass, {})(1)
     one.c.append(one)
     assert repr(one) == "Plain(a=1, b=None, c=[...])"
+
+
+def test_annotations_of_the_signature_are_names_of_the_module():
+    import inspect
+    import typing
+
+    import tidemill as tm
+
+    hints = typing.get_type_hints(tm.BatchProgress.__init__)
+    assert hints["return"] is type(None)
+    assert all(not isinstance(one, str) for one in hints.values())
+    assert (
+        inspect.signature(tm.BatchProgress, eval_str=True).parameters.keys()
+        == inspect.signature(tm.BatchProgress).parameters.keys()
+    )

@@ -70,7 +70,8 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
     `Fenced` if the repository is not as expected, or another run commits first; then nothing has changed.
     """
     _check_reason(action)
-    repo = repo.remembering()
+    if isinstance(action, CommitAction):
+        repo = repo.remembering()
     if not action.may_move:
         check_root(repo)
     if expect is not None and looked is None:  # before anything is written
@@ -172,6 +173,7 @@ def after_what_precedes(
     Both are repeated if another run commits in between, so an action succeeds beside a pipeline that commits all the
     time. After a few rounds the error is raised.
     """
+    _check_reason(action)
     words = action.precedes(repo)
     if not words:
         return do(action)

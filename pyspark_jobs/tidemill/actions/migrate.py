@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MigratePlan(ActionPlan):
-    """What will happen to each operator. `functions`: the names and digests of the functions that will be called."""
+    """What will happen to each operator. `functions`: what each function rewrites, its name and its digest."""
 
     moves: list[Move]
     functions: list[list[str]]
@@ -149,10 +149,10 @@ class Migrate(CommitAction):
         repo.refresh()  # another caller may have recorded operators
         wanted = Wanted(self.functions or {}, self.rename or {}, self.drop_keys, self.merge)
         moves = moves_of(repo, seen.origin.head, wanted)
-        called = [rewrite.function for move in moves for rewrite in move.rewrites]
-        called += [] if self.merge is None else [self.merge]
-        described = [described_function(one) for one in called]
-        functions = [[one["name"], one["digest"]] for one in described]
+        called = [(f"{move.name}.{one.after.name}", one.function) for move in moves for one in move.rewrites]
+        called += [] if self.merge is None else [("merge", self.merge)]
+        described = [(what, described_function(one)) for what, one in called]
+        functions = [[what, one["name"], one["digest"]] for what, one in described]
         return MigratePlan(verb=self.verb, seen=seen, moves=moves, functions=functions, drop_keys=self.drop_keys)
 
     def prepare(self, repo: Opened, plan: MigratePlan, origin: Origin, to: Writing) -> Changes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..counts import count_of, versions_of
@@ -35,7 +36,7 @@ class PromotePlan(ActionPlan):
     in a dry run.
     """
 
-    found: Found
+    found: Found = field(repr=False)
     outputs: str
     declared: frozenset[str]
     behind: list[int]
@@ -159,7 +160,11 @@ class Promote(CommitAction):
 
     def precedes(self, repo: Opened) -> str:
         """Return that a replay has to come first."""
-        return f"replaying {repo.reference} into {self.branch} on {self.engine}" if self.catch_up else ""
+        return (
+            f"replaying {repo.reference or repo.job.pipeline} into {self.branch} on {self.engine}"
+            if self.catch_up
+            else ""
+        )
 
     def after_what_precedes(self, repo: Opened, on_progress: OnProgress | None) -> Promote:
         """Replay what the branch has not read, and return the promotion that follows."""

@@ -194,12 +194,12 @@ def _act(
         return _looked_and_done(repository, action, expect, consent, out)
 
     repo = repository.opened
-    if consent.dry_run:
-        return do(action)
     before = [one.version for one in action.made_before(repo)] if if_needed else []
     if before:
         words, fields = action.said_before(before)
         return reported_before(action.verb, before, repository, out, words, fields)
+    if consent.dry_run:
+        return do(action)
     return after_what_precedes(repo, action, expect, lambda doing: batch_progress(out, doing, "left"), do)
 
 

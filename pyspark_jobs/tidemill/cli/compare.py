@@ -209,8 +209,8 @@ def _operator(repository: Reader, operator: str | None) -> str:
     """Return the operator, or the only one."""
     from ..reading.located import operator_in, schemas_at
 
-    context = repository.opened
-    return operator_in(operator, schemas_at(context, repository.head, True, operator))
+    opened = repository.opened
+    return operator_in(operator, schemas_at(opened, repository.head, True, operator))
 
 
 def _check_one(output: str | None, has_one: bool) -> None:

@@ -99,13 +99,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     `arguments` default to those of the process.
     """
-    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
+    if arguments is None:
+        gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     with patient_stdio():
         return _run_command(arguments)
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
-    out = Output()
+    out = Output(is_process=arguments is None)
     try:
         status = tidemill.main(
             args=None if arguments is None else list(arguments), prog_name="tidemill", standalone_mode=False, obj=out

@@ -91,11 +91,11 @@ class Drive:
     max_batches: int | None = None
     time_budget_s: float | None = None
     accepted: Mapping[str, Any] = field(default_factory=dict)
-    """The risks that the caller accepts, by the names of `driver.sink_checks.Accepted`."""
+    """The risks that the caller accepts, by the names of `publishing.owners.Accepted`."""
 
     @property
     def limits(self) -> Limits:
-        """The limits in the driver's form."""
+        """The limits as a run takes them."""
         from ..publishing.owners import Accepted
         from ..run.drain import Limits
 

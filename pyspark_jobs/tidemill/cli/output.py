@@ -44,6 +44,8 @@ class Output:
     earlier: list[int] = field(default_factory=list)
     """Versions that earlier tries of the same Airflow task committed. The result file names them."""
     stdout: TextIO | None = None
+    is_process: bool = False
+    """Whether the process ends with the command."""
 
     @property
     def reports(self) -> bool:

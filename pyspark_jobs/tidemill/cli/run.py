@@ -82,7 +82,8 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 
     Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do, 4 fenced (another run is committing).
     """
-    import_pyarrow(target.reference, drive.engine)
+    if out.is_process:
+        import_pyarrow(target.reference, drive.engine)
     from ..run.run import run as drain
 
     repository = target.open()
@@ -104,7 +105,8 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
 
     If a batch is already planned, it runs first. The exit status is that of `run`.
     """
-    import_pyarrow(target.reference, drive.engine)
+    if out.is_process:
+        import_pyarrow(target.reference, drive.engine)
     from ..run.run import sweep as fire
 
     repository = target.open()

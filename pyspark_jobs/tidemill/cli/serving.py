@@ -71,12 +71,14 @@ class Server(ThreadingHTTPServer):
     def serve_until_interrupted(self) -> None:
         """Serve until Ctrl-C, which raises nothing here: it could end a connection in the middle of its first call."""
         before = signal.getsignal(signal.SIGINT)
-        if before is not signal.SIG_IGN:  # a job in the background ignores it
+        is_asked = threading.current_thread() is threading.main_thread() and before not in (signal.SIG_IGN, None)
+        if is_asked:  # a job in the background ignores it, and other threads cannot ask for it
             signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=self.shutdown).start())
         try:
             self.serve_forever()
         finally:
-            signal.signal(signal.SIGINT, before)
+            if is_asked:
+                signal.signal(signal.SIGINT, before)
 
     def server_close(self) -> None:
         """Stop listening, end the connections of silent clients, and wait for the answers under way."""

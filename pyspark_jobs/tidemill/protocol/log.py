@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -80,7 +81,7 @@ class Log:
         self._plans = Numbered(store, names.plans(branch), "plan", None, self._first, pause)
         self._newest: Commit | None = None
         self._confirmed = -1  # the newest version that this process has compared with the one before it
-        self._memory: dict[int, Commit] | None = None
+        self._memory: OrderedDict[int, Commit] | None = None
 
     @property
     def branch(self) -> str:
@@ -100,7 +101,7 @@ class Log:
         if self._memory is not None:
             return self
         made = copy.copy(self)
-        made._memory = {}
+        made._memory = OrderedDict()
         made._fork = None if self._fork is None else dataclasses.replace(self._fork, log=self._fork.log.remembering())
         return made
 
@@ -293,7 +294,7 @@ class Log:
         found = self._checked(decode(Commit, data, name), name, version)
         if self._memory is not None:
             if len(self._memory) >= MEMORY:
-                del self._memory[next(iter(self._memory))]
+                self._memory.popitem(last=False)  # threads may read at once, and this is one step
             self._memory[version] = found
         return found
 

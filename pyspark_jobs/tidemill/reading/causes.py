@@ -166,7 +166,7 @@ def _batch(repo: Opened, plan: Plan) -> Batch:
         job=repo.job,
         plan=plan,
         attempt="",
-        root=repo.root,
+        root=repo.task_root,
         storage_options=repo.storage_options,
         settings=repo.settings,
         state={},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..protocol.refs_log import RefsLog
 from ..settings import resolve_settings
 from ..sinks import asked
 from ..spelling import unknown
-from ..store import Store, open_store
+from ..store import Store, folder_uri, open_store
 from .opened import Opened, Session
 from .touched import Touched
 
@@ -75,6 +76,8 @@ def opened_on(
         pipeline=loaded.pipeline,
         job=job,
         root=root,
+        task_root=root if "://" in root else os.path.abspath(root),
+        place=f"{folder_uri(root).rstrip('/')}/{job.pipeline}",
         branch=MAIN,
         store=store,
         root_store=root_store,

@@ -30,7 +30,7 @@ from ..sources.contract import SourceFile
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.cache import RunCache, process_cache
 from ..state.versions import OpenedMap, open_map
-from ..store import Store, folder_uri
+from ..store import Store
 from ..store.contract import ObjectMissing
 from ..values import dataclass
 from .touched import Touched
@@ -91,9 +91,13 @@ class Opened:
     refs_log: RefsLog
     log: Log
     settings: Settings
-    spark_conf: Mapping[str, str]
-    storage_options: _Options
-    session: Session
+    spark_conf: Mapping[str, str] = field(repr=False)
+    storage_options: _Options = field(repr=False)
+    session: Session = field(repr=False)
+    task_root: str
+    """The root for tasks. A folder is absolute, because the process may change its own, and so may users' functions."""
+    place: str
+    """The URI of the repository, the same however the root is spelled. It stays if the process changes its folder."""
     reference: str | None = None
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -103,11 +107,6 @@ class Opened:
     """Operators that may begin on this branch after its start: those that a replay names."""
     recorded: Recorded | None = None
     """Set if the repository is read without the pipeline's code. Then `job` has nothing but the pipeline's name."""
-
-    @property
-    def place(self) -> str:
-        """The URI of the repository, the same however the root is spelled."""
-        return f"{folder_uri(self.root).rstrip('/')}/{self.job.pipeline}"
 
     @property
     def definitions(self) -> Mapping[str, Mapping[str, str]]:
@@ -209,7 +208,7 @@ class Opened:
     def task_place(self, number: int, attempt: str) -> Place:
         """Return where tasks of an attempt find this branch. They store files for version or entry `number`."""
         options = dict(self.storage_options)
-        return Place(self.root, self.job.pipeline, options, self.settings, self.branch, number, attempt)
+        return Place(self.task_root, self.job.pipeline, options, self.settings, self.branch, number, attempt)
 
     def version_of(self, version: int) -> VersionOf:
         """Return the branch to which a version belongs: this one, or up to its fork another one."""

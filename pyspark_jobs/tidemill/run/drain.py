@@ -340,7 +340,7 @@ class Drain:
     def _read_ahead(self, plan: Plan, engine: Engine) -> Mapping[tuple[str, str], BeingRead]:
         """Begin to read what the next batch will read, if it runs in this process and a core is free for that.
 
-        If the repository is in a remote store, files are read while the plan is created; see `beside_plan`.
+        If the repository is in a remote store, files are read while the plan is created; see `run/prefetch.py`.
         """
         repo = self.computing
         if engine.name != "local" or engine.parallelism < 2 or repo.store.requests_at_once > 1:

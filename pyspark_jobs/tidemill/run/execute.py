@@ -130,7 +130,7 @@ def _batch(repo: Opened, head: Commit | None, plan: Plan, way: Way) -> Batch:
             job=job,
             plan=plan,
             attempt=uuid.uuid4().hex[:12],
-            root=repo.root,
+            root=repo.task_root,
             storage_options=repo.storage_options,
             settings=repo.settings,
             state={name: maps for name, maps in live_state(repo, head).items() if name in job.operators},

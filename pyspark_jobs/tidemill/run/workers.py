@@ -36,7 +36,7 @@ _INSTALL = "ship the driver's environment to them (`spark.archives`), or install
 def check_shared_folders(repo: Opened) -> None:
     """Raise `InvalidInput` if a folder that tasks use is on this machine, unless the settings say that it is shared."""
     shared = [os.path.realpath(one) for one in repo.settings.shared_folders.split(os.pathsep) if one]
-    for what, uri in [("root", folder_uri(repo.root)), *_sources(repo.job)]:
+    for what, uri in [("root", folder_uri(repo.task_root)), *_sources(repo.job)]:
         if uri.startswith("memory://"):
             raise InvalidInput(f"the {what} `{uri}` is in the memory of this process, which workers cannot reach")
         path = uri.removeprefix("file://") if uri.startswith("file://") else None

@@ -280,7 +280,11 @@ def test_each_variable_of_a_processor_has_a_function_and_lists_keep_their_order(
         place, euros = table.column_names[1], pc.divide(table["cents"].cast("double"), 100)
         return pa.table({"user": table["user"], place: table[place], "euros": euros}).sort_by("euros")
 
-    r.migrate({"visits": {**times, "list": list_in_euros}}, reason="a test")
+    wanted = {**times, "list": list_in_euros}
+    swapped = {"list": times["count"], "count": list_in_euros}
+    with pytest.raises(tm.Fenced, match="what would happen now is not what was expected"):
+        r.migrate({"visits": swapped}, reason="a test", expect=r.migrate({"visits": wanted}, dry_run=True))
+    r.migrate({"visits": wanted}, reason="a test")
     rows = r.state("visits", variable="list").to_pylist()
     assert [row["euros"] for row in rows if row["user"] == "u1"] == [0.01, 0.05, 0.06]
     assert r.state("visits", variable="count", keys=["u1"])["times"].to_pylist() == [3]

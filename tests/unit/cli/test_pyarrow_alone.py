@@ -64,6 +64,13 @@ def test_a_file_that_only_declares_is_recognised(tmp_path: Path) -> None:
         "import importlib",
         "__import__('numpy')",
         "exec('import numpy')",
+        'q = tm.load("shop.py:p")',
+        "from tidemill import load",
+        "from tidemill import *",
+        "import tidemill.testing",
+        'print(p.preview(5)["totals"].to_pandas())',
+        "words = p.read(source).map_batches(print, 'word string')",
+        "word = getattr(tm, 'load')",
         "p = (",
         "p = '\0'",
     ],
@@ -101,3 +108,18 @@ def test_numpy_is_importable_again_after_pyarrow_was_imported_without_it(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "3\n", done.stderr
+
+
+def test_a_process_that_goes_on_after_the_command_has_numpy(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.csv").write_text("a,1\nb,2\na,3\n")
+    (tmp_path / "job.py").write_text(DECLARES)
+    code = (
+        "from tidemill.cli.main import main\nimport tidemill as tm\n"
+        "for command in (['init'], ['run', '--engine', 'local']):\n"
+        "    assert main([*command, 'job.py:p', '--root', 'lake']) == 0\n"
+        "found = tm.read('lake', 'words').state('totals')\n"
+        "print(found.num_rows, found['n'].to_numpy())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[-1][:2]) == (0, "2 "), done.stderr

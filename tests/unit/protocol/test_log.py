@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.unit.protocol import valid_records as make
@@ -211,3 +214,18 @@ def test_a_fork_of_another_commit_than_the_recorded_one_is_corrupt_state(store: 
     log = Log(store, "fix-1", Fork(main, Parent("main", 1, "another checksum")))
     with pytest.raises(CorruptState, match="expected the record with checksum another checksum"):
         log.head()
+
+
+def test_threads_may_read_a_log_that_remembers_fewer_commits_than_they_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.protocol.log.MEMORY", 3)
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        log = filled(store, 40).remembering()
+        with ThreadPoolExecutor(16) as pool:
+            found = list(pool.map(lambda number: log.commit(number % 40).version, range(4_000)))
+    finally:
+        sys.setswitchinterval(switch)
+    assert found == [number % 40 for number in range(4_000)]

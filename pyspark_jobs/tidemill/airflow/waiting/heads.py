@@ -57,16 +57,16 @@ class Heads:
         """Return the folders of the sources, by the newest commit, or before the first batch by `init`."""
         from ...reading.arrivals import watched
 
-        context = self._open().opened
-        return watched(context, context.head())
+        repo = self._open().opened
+        return watched(repo, repo.head())
 
     def waiting(self, entries: Mapping[str, Sequence[ListedObject]]) -> list[SourceFile]:
         """Return the files that no commit has read, of the listed `entries` by folder."""
         from ...reading.arrivals import waiting_in_folders, watched
 
-        context = self._open().opened
-        head = context.head()
-        return waiting_in_folders(context, head, watched(context, head), entries)
+        repo = self._open().opened
+        head = repo.head()
+        return waiting_in_folders(repo, head, watched(repo, head), entries)
 
     def committed_by(self, task: Mapping[str, str]) -> list[int]:
         """Return the versions that an Airflow task committed, by `dag_id`, `task_id` and `dag_run_id`, ascending."""

@@ -22,6 +22,7 @@ from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
 from tests.exhaustive import EXHAUSTIVE, failing
 from tidemill.engines.local import LocalEngine
+from tidemill.repo.operators import committed_state
 from tidemill.store.fault import Crash, Fault
 from tidemill.store.memory import MemoryStore
 from tidemill.upkeep.merge_choice import MergeRule
@@ -248,7 +249,7 @@ def test_after_a_crash_at_a_write_nothing_is_missing_and_the_next_merge_finishes
         assert all(problem.affects.startswith("nothing:") for problem in problems), what  # a torn hint
         merged(disturbed)
         live = disturbed.open().opened
-        laid = live.committed(live.head())
+        laid = committed_state(live, live.head())
         assert all(len(of_map) == 1 for maps in laid.values() for of_map in maps.values()), what
         assert worlds.seen(disturbed) == expected, what
 

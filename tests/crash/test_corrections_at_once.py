@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,14 @@ from tests.crash.actions import (
     WATERMARK,
     copied,
     differences,
+    in_doubles,
     in_faults,
     open_plan,
     prepared,
     settle,
     two_operators,
 )
+from tests.crash.test_merging import interrupted
 from tests.crash.worlds import World
 from tests.exhaustive import EXHAUSTIVE
 from tidemill.publishing import correct
@@ -94,3 +98,37 @@ def test_of_two_different_corrections_at_once_one_is_made_and_the_other_refused(
     if second != "replan":
         CORRECTIONS[second](world)
         assert world.open().head.version == FIRST + 1
+
+
+def test_a_batch_at_any_call_of_a_migration_is_kept(world: World) -> None:
+    """If the batch comes first, the migration is refused. After a migration, a batch of the earlier code is refused."""
+
+    def batch() -> None:
+        with contextlib.suppress(tm.InvalidInput):
+            replace(world, sums="double").run(1)
+
+    in_doubles(world)
+    before, migrate = world.save(), ACTIONS["migrate"].act
+    with interrupted(0, lambda: None) as calls:
+        migrate(world)
+    expected = in_the_end(world)
+    refused = 0
+    for at, call in enumerate(calls, 1):
+        world.load(before)
+        try:
+            with interrupted(at, batch):
+                migrate(world)
+        except tm.Fenced:
+            refused += 1
+            migrate(world)
+        assert in_the_end(world) == expected, f"at call {at}: {call}"
+    assert 0 < refused < len(calls)
+
+
+def in_the_end(world: World) -> tuple[list[str], list[list[str]]]:
+    """Run to the end, and return the kinds of commits and the state, whichever order the commits were made in."""
+    world.run()
+    repository = world.open()
+    assert repository.verify(deep=True).problems == []
+    kinds = sorted(commit.kind for commit in repository.commits())
+    return kinds, [sorted(map(repr, repository.state(operator).to_pylist())) for operator in worlds.SINKS]

@@ -12,7 +12,7 @@ from typing import Any
 
 import tidemill as tm
 
-_FOLDER = Path(os.environ.get("TIDEMILL_DEMO") or "tidemill-demo").absolute()
+FOLDER = Path(os.environ.get("TIDEMILL_DEMO") or "tidemill-demo").absolute()
 
 
 def track(batchTime: int, tailnum: str, flight: Any, state: Any) -> tuple[Any, ...] | None:
@@ -48,7 +48,7 @@ p = tm.Pipeline("flights").batch_time(end_of_newest_day)
 
 flights = p.read(
     tm.Files(
-        str(_FOLDER / "flights"),
+        str(FOLDER / "flights"),
         format="csv",
         header=True,
         maxFilesPerTrigger=7,
@@ -70,7 +70,7 @@ aircraft = departures.groupBy("tailnum").mapWithState(
     outputSchema="tailnum string, carrier string, flights int, air_minutes int, last_seen timestamp, "
     "last_dest string, noticed timestamp",
 )
-aircraft.write(tm.Parquet(str(_FOLDER / "silent")))
+aircraft.write(tm.Parquet(str(FOLDER / "silent")))
 
 carriers = flights.groupBy("carrier").agg(
     flights=tm.count(),
@@ -80,4 +80,4 @@ carriers = flights.groupBy("carrier").agg(
     worst_delay=tm.max("dep_delay"),
     name="carriers",
 )
-carriers.write(tm.Json(str(_FOLDER / "carriers")))
+carriers.write(tm.Json(str(FOLDER / "carriers")))

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, files, opened, published, run
+from tests.journeys.shop import arrive, files, opened, published
+from tests.world import run
 from tidemill import clock
 from tidemill.publishing import lost_versions
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 
 NAMES = "abcdef"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import tidemill as tm
+from tests.world import World, run, state
 
 ALICE, BOB = "alice-7391", "bob-5512"
 ROWS = ((ALICE, 1), (BOB, 2), (ALICE, 3), ("carol", 4), (BOB, 5), (None, 6))
@@ -23,30 +23,20 @@ SINKS: dict[str, Any] = {
 }
 
 
-def pipeline(folder: Path, sink: Any = None, schema: str = "who string, n int", **read: Any) -> tm.Pipeline:
-    (folder / "in").mkdir(exist_ok=True)
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(folder / "in"), format="json", schema=schema, maxFilesPerTrigger=1, **read))
-    made = rows.groupBy("who").agg(total=tm.sum("n"), name="spend")
-    made.write(tm.Parquet(str(folder / "out")) if sink is None else sink)
-    return p
+def world(folder: Path, sink: Any = None, schema: str = "who string, n int", **read: Any) -> World:
+    def build(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("who").agg(total=tm.sum("n"), name="spend")
+        made.write(tm.Parquet(world.out) if sink is None else sink)
+
+    return World(folder, build, format="json", schema=schema, **read)
 
 
 def opened(folder: Path, **options: Any) -> tm.Repository:
-    r = tm.open(pipeline(folder, **options), root=str(folder / "root"))
-    r.init()
-    return r
+    return world(folder, **options).open()
 
 
-def arrive(folder: Path, *rows: tuple[Any, int], name: str = "") -> None:
-    (folder / "in").mkdir(exist_ok=True)
-    number = len(list((folder / "in").iterdir()))
-    lines = [json.dumps({"who": who, "n": n}) for who, n in rows]
-    (folder / "in" / f"{number:03d}{name}.json").write_text("\n".join(lines) + "\n")
-
-
-def run(r: tm.Repository, **options: Any) -> list[int]:
-    return [one.version for one in r.run(engine="local", **options)]
+def arrive(folder: Path, *rows: tuple[Any, int]) -> None:
+    world(folder).arrive([{"who": who, "n": n} for who, n in rows])
 
 
 def shop(folder: Path, **options: Any) -> tm.Repository:
@@ -74,8 +64,7 @@ def holding(folder: Path, text: str) -> list[str]:
 
 
 def totals(r: tm.Repository) -> dict[Any, int]:
-    table = r.state("spend")
-    return dict(zip(table["who"].to_pylist(), table["total"].to_pylist(), strict=True))
+    return state(r, "spend")
 
 
 def is_clean(r: tm.Repository) -> bool:

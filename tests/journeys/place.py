@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tests.journeys.shop import run
+from tests.world import run
 
 PIPELINE = """
 import pathlib

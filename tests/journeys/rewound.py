@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 from tidemill.cli.main import main
 
 

@@ -7,41 +7,38 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 import tidemill as tm
+from tests.world import World
 from tidemill.protocol.codec import checksum_of, encode
 from tidemill.protocol.records import Commit
 from tidemill.protocol.successor import successor
 
 
-def opened(folder: Path, root: str = "root", sink: Any = None, **agg: Any) -> tm.Repository:
+def world(folder: Path, root: str = "root", sink: Any = None, **agg: Any) -> World:
     """A pipeline from `in` to the sink, by default `out`, one file a batch."""
-    (folder / "in").mkdir(exist_ok=True)
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    made = rows.groupBy("k").agg(**(agg or {"n": tm.count()}), name="counts")
-    if sink is not False:
-        made.write(tm.Json(str(folder / "out")) if sink is None else sink)
-    r = tm.open(p, root=root if "://" in root else str(folder / root))
-    r.init()
-    return r
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("k").agg(**(agg or {"n": tm.count()}), name="counts")
+        if sink is not False:
+            made.write(tm.Json(world.out) if sink is None else sink)
+
+    return World(folder, build, root=root)
+
+
+def opened(folder: Path, root: str = "root", sink: Any = None, **agg: Any) -> tm.Repository:
+    return world(folder, root, sink, **agg).open()
 
 
 def arrive(folder: Path, *names: str) -> None:
-    (folder / "in").mkdir(exist_ok=True)
+    """Write a file each, with a row whose key is the name of the file."""
     for name in names:
-        (folder / "in" / f"{name}.csv").write_text(f"{name},1\n")
-
-
-def run(r: tm.Repository, **options: Any) -> list[int]:
-    return [one.version for one in r.run(engine="local", **options)]
+        world(folder).put(name, f"{name},1\n")
 
 
 def published(folder: Path) -> list[dict[str, Any]]:
     """The rows that a plain reader finds in the sink."""
-    found = duckdb.sql(f"SELECT k, n, _batch_id FROM read_json('{folder}/out/**/*.json') ORDER BY _batch_id, k")
-    return [dict(zip(("k", "n", "version"), row, strict=True)) for row in found.fetchall()]
+    rows = world(folder).published()
+    return [{"k": row["k"], "n": row["n"], "version": row["_batch_id"]} for row in rows]
 
 
 def files(folder: Path) -> list[Path]:

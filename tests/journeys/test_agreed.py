@@ -12,7 +12,8 @@ import click
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, published, run
+from tests.journeys.shop import arrive, opened, published
+from tests.world import run
 from tidemill.actions import carry_out, restoring
 from tidemill.actions.contract import ActionPlan, CommitAction
 from tidemill.actions.registry import ACTIONS

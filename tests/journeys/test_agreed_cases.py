@@ -14,10 +14,11 @@ import pytest
 import tidemill as tm
 from tests.journeys import test_requeue as quarantine
 from tests.journeys.place import placed
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
 from tests.journeys.test_agreed import called, stored
 from tests.unit.actions.migrated import Place as Bank
 from tests.unit.actions.migrated import euros, sums, to_euros
+from tests.world import run
 from tidemill.actions import carry_out
 from tidemill.actions.registry import ACTIONS
 

@@ -9,7 +9,8 @@ import duckdb
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, files, opened, published, run
+from tests.journeys.shop import arrive, files, opened, published
+from tests.world import run
 from tidemill.cli.main import main
 from tidemill.store.local import LocalStore
 

@@ -8,7 +8,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place, sums
-from tests.journeys.shop import run
+from tests.world import run
 from tidemill.cli.main import main
 
 

@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 from tests.crash.worlds import dying
 from tests.journeys.place import Place, rows, sums
-from tests.journeys.shop import run
+from tests.world import run
 
 BAD = "bad\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place
-from tests.journeys.shop import run
+from tests.world import run
 from tidemill.cli.main import main
 
 

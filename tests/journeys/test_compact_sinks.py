@@ -15,8 +15,9 @@ import pytest
 import tidemill as tm
 from tests.journeys.compacting import sink_of, six
 from tests.journeys.rewound import PIPELINE, command, totals
-from tests.journeys.shop import arrive, files, opened, published, run
+from tests.journeys.shop import arrive, files, opened, published
 from tests.servers.s3 import S3Server
+from tests.world import run
 from tidemill.publishing import publish as publishing
 from tidemill.sinks import folder as sink_folder
 from tidemill.store import open_store

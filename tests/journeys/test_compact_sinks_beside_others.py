@@ -10,7 +10,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.compacting import sink_of, six
-from tests.journeys.shop import arrive, files, opened, published, run
+from tests.journeys.shop import arrive, files, opened, published
+from tests.world import run
 from tidemill.sinks import folder as sink_folder
 from tidemill.upkeep.compacting import Compaction, _Joining
 

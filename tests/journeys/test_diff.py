@@ -13,7 +13,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.differing import declared, state_of
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 from tidemill.cli.main import main
 from tidemill.protocol.differing import differing
 from tidemill.reading.diff import DiffReport

@@ -11,7 +11,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.differing import declared, state_of
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 
 
 def test_the_history_begins_with_initial_state_or_with_the_oldest_version_that_is_kept(tmp_path: Path) -> None:

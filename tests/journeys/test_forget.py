@@ -14,21 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tests.journeys.forgotten import (
-    ALICE,
-    BOB,
-    SINKS,
-    _same,
-    arrive,
-    holding,
-    is_clean,
-    objects,
-    opened,
-    run,
-    shop,
-    totals,
-)
+from tests.journeys.forgotten import ALICE, BOB, SINKS, _same, arrive, holding, is_clean, objects, opened, shop, totals
 from tests.model import every_operator
+from tests.world import run
 from tidemill.actions.forget import Forget
 from tidemill.forgetting import published as forgotten_files
 from tidemill.forgetting import state as forgotten_state

@@ -22,11 +22,11 @@ from tests.journeys.forgotten import (
     is_clean,
     objects,
     opened,
-    pipeline,
-    run,
     shop,
     totals,
+    world,
 )
+from tests.world import World, run
 from tidemill.cli.main import main
 from tidemill.protocol.entries import NewBranch
 from tidemill.protocol.refs_log import position
@@ -156,8 +156,7 @@ def test_caches_of_this_machine_do_not_have_the_key(
     monkeypatch.setattr(disk_cache, "LEAST_CACHED_BYTES", 0)
     cache = tmp_path / "cache"
     arrive(tmp_path, *ROWS)
-    r = tm.open(pipeline(tmp_path), root=str(tmp_path / "root"), conf={"tidemill.disk_cache_folder": str(cache)})
-    r.init()
+    r = world(tmp_path).open(conf={"tidemill.disk_cache_folder": str(cache)})
     run(r)
     arrive(tmp_path, (ALICE, 10))
     run(r)
@@ -188,11 +187,12 @@ def test_after_a_rewind_to_before_the_first_batch_there_is_no_state_but_files_of
 def test_a_renamed_operator_is_still_searched(tmp_path: Path) -> None:
     r = shop(tmp_path)
     r.forget("spend", [ALICE], "a test")
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
-    made = rows.groupBy("who").agg(total=tm.sum("n"), name="spent")
-    made.write(tm.Parquet(str(tmp_path / "out")), name="spend")
-    renamed = tm.open(p, root=str(tmp_path / "root"))
+
+    def spent(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("who").agg(total=tm.sum("n"), name="spent")
+        made.write(tm.Parquet(world.out), name="spend")
+
+    renamed = world(tmp_path).but(spent).open(init=False)
     renamed.migrate(rename={"spend": "spent"}, reason="a test")
     assert is_clean(renamed)
     arrive(tmp_path, (ALICE, 1))
@@ -242,8 +242,8 @@ def test_before_the_first_version_there_is_nothing_to_forget(tmp_path: Path) -> 
 
 def write_code(folder: Path) -> None:
     (folder / "code.py").write_text(
-        "from pathlib import Path\nfrom tests.journeys.forgotten import pipeline\n"
-        f"p = pipeline(Path({str(folder)!r}))\n"
+        "from pathlib import Path\nfrom tests.journeys.forgotten import world\n"
+        f"p = world(Path({str(folder)!r})).pipeline()\n"
     )
 
 
@@ -268,7 +268,7 @@ def test_keys_are_looked_for_also_if_there_are_other_problems(tmp_path: Path) ->
     shutil.copytree(tmp_path / "backup", tmp_path / "root/shop/state", dirs_exist_ok=True)
     lost = next((tmp_path / "root/shop/state/_ledger").rglob("*.parquet"))
     lost.unlink()
-    found = tm.open(pipeline(tmp_path), root=str(tmp_path / "root")).verify(forgotten=True)
+    found = world(tmp_path).open().verify(forgotten=True)
     assert {one.what for one in found.problems if "/spend/" in one.object} == {"it holds a forgotten key"}
     assert any("/_ledger/" in one.object for one in found.problems)
 

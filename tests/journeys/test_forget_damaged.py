@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 
 
 @pytest.fixture

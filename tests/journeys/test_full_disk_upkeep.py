@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import opened, published, run
+from tests.journeys.shop import opened, published
+from tests.world import run
 from tidemill.store.local import LocalStore
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.rewound import PIPELINE, command, totals
-from tests.journeys.shop import arrive, files, opened, published, run
+from tests.journeys.shop import arrive, files, opened, published
+from tests.world import run
 from tidemill.store import open_store
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place
-from tests.journeys.shop import run
 from tests.journeys.test_replay_operators import Code, Shop
+from tests.world import run
 from tidemill.cli.main import main
 from tidemill.pipeline.definition import definitions
 from tidemill.repo.code import OtherCode

@@ -6,7 +6,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place, bag, rows, sums
-from tests.journeys.shop import run
+from tests.world import run
 
 
 def test_a_promotion_takes_the_place_of_the_versions_since_the_fork_and_can_be_undone(place: Place) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import tidemill as tm
 from tests.crash.worlds import dying
-from tests.journeys.shop import run
 from tests.servers.s3 import S3Server
+from tests.world import run
 from tidemill.cli.main import main
 from tidemill.protocol.records import digest
 

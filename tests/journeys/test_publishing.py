@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
+from tests.journeys.shop import arrive, corrected, files, opened, published, record
+from tests.world import run
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import AddedOutput, VersionOf
 from tidemill.run import drain

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, run
+from tests.journeys.shop import arrive
 from tests.servers.s3 import S3Server
+from tests.world import run
 from tidemill.store import open_store
 from tidemill.store.s3 import S3Store
 

@@ -11,7 +11,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place, bag, rows, sums
-from tests.journeys.shop import run
+from tests.world import run
 from tidemill.cli.main import main
 from tidemill.store.local import LocalStore
 

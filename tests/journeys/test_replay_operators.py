@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import run
+from tests.world import run
 from tidemill.cli.main import main
 
 UTC = datetime.UTC

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.browser import MISSING, Browser, chromium
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 from tidemill.report.data import Report
 from tidemill.report.page import page
 

@@ -19,7 +19,8 @@ import pytest
 
 import tidemill as tm
 from tests.browser import MISSING, Browser, chromium
-from tests.journeys.shop import arrive, opened, run
+from tests.journeys.shop import arrive, opened
+from tests.world import run
 from tidemill.cli.serving import HOST, Server
 from tidemill.errors import InvalidInput
 from tidemill.report.page import page

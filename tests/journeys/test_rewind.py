@@ -10,7 +10,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.rewound import function_of, three, totals
-from tests.journeys.shop import arrive, files, opened, published, run
+from tests.journeys.shop import arrive, files, opened, published
+from tests.world import run
 from tidemill.publishing.correct import correct
 
 BAD = "x,not a number\n"

@@ -11,7 +11,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.rewound import PIPELINE, command, function_of, three, totals
-from tests.journeys.shop import arrive, files, opened, run
+from tests.journeys.shop import arrive, files, opened
+from tests.world import run
 from tidemill.actions.rewind import RewindPlan
 
 

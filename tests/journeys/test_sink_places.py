@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
+from tests.journeys.shop import arrive, corrected, files, opened, published, record
+from tests.world import run
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import Commit, VersionOf, digest
 from tidemill.publishing.owners import Accepted

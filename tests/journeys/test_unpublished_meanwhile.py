@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, published, run
+from tests.journeys.shop import arrive, opened, published
+from tests.world import run
 from tidemill.actions import removing
 from tidemill.publishing import publish as publishing
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, files, opened, run
+from tests.journeys.shop import arrive, files, opened
+from tests.world import run
 from tidemill.cli.main import main
 
 CODE = """

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.journeys.place import Place, bag, rows
-from tests.journeys.shop import run
 from tests.journeys.test_replay_operators import Code, everything, shop
+from tests.world import run
 
 pytestmark = pytest.mark.servers("start Spark")
 

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 
@@ -18,6 +18,17 @@ Build = Callable[[tm.Pipeline, "World"], Any]
 def counts(p: tm.Pipeline, world: World) -> None:
     """Count the rows of each key, and publish the counts as JSON."""
     world.read(p).groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(world.out))
+
+
+def over(*operators: Callable[[tm.Stream], Any]) -> Build:
+    """Return a build that applies each of these to the one source."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        for operator in operators:
+            operator(rows)
+
+    return build
 
 
 class World:
@@ -37,7 +48,7 @@ class World:
         self.inbox = folder / "in"
         self.inbox.mkdir(parents=True, exist_ok=True)
 
-    def but(self, build: Build | None = None, **read: Any) -> World:
+    def but(self, build: Build | None = None, **read: Any) -> Self:
         """Return the same folder as other code sees it: with another pipeline, or other options of its source."""
         world = copy.copy(self)
         world.build, world.options = build or self.build, {**self.options, **read}
@@ -71,13 +82,13 @@ class World:
     def arrive(self, *files: str | Iterable[Any], inbox: str = "in") -> list[Path]:
         """Write a file each, named in their order: its text, or its rows (tuples as CSV, dicts as JSON)."""
         folder = self.folder / inbox
-        folder.mkdir(parents=True, exist_ok=True)
-        return [self.put(f"{len(list(folder.iterdir())):04d}", content, inbox) for content in files]
+        return [self.put(f"{len(list(folder.glob('*'))):04d}", content, inbox) for content in files]
 
     def put(self, name: str, content: str | Iterable[Any] = "", inbox: str = "in") -> Path:
         """Write a file of this name. It gets the suffix of the format if it has none."""
         text = content if isinstance(content, str) else "".join(f"{_line(row)}\n" for row in content)
         path = self.folder / inbox / (name if "." in name else f"{name}.{self.options['format']}")
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
@@ -87,6 +98,8 @@ class World:
 
     def published(self, sink: str = "out") -> list[dict[str, Any]]:
         """Return the rows that a plain reader finds in a sink of JSON files, in the order of their versions."""
+        if not any(Path(self.sink(sink)).rglob("*.json")):
+            return []
         found = duckdb.sql(f"SELECT * FROM read_json('{self.sink(sink)}/**/*.json', union_by_name = true)")
         rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
         return sorted(rows, key=lambda row: (row["_batch_id"], str(row)))

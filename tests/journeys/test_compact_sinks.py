@@ -14,8 +14,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.compacting import sink_of, six
-from tests.journeys.rewound import PIPELINE, command, totals
-from tests.journeys.shop import arrive, files, opened, published
+from tests.journeys.rewound import command
+from tests.journeys.shop import PIPELINE, arrive, files, opened, published, totals, world
 from tests.servers.s3 import S3Server
 from tests.world import run
 from tidemill.publishing import publish as publishing
@@ -57,7 +57,7 @@ def test_a_file_has_its_rows_in_the_order_of_versions_and_the_columns_of_the_sma
         tmp_path, sink=sink_of(tmp_path, "parquet"), n=tm.count(), total=tm.sum("v"), all=tm.collect_set("v", 10)
     )
     for number in range(4):
-        (tmp_path / "in" / f"{number}.csv").write_text("".join(f"k{one},{one}\n" for one in range(9)))
+        world(tmp_path).put(f"{number}", [(f"k{one}", one) for one in range(9)])
     run(r)
     small = [pq.read_table(path) for path in files(tmp_path)]
     r.maintain(compact_sinks=True)

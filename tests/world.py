@@ -84,12 +84,11 @@ class World:
         folder = self.folder / inbox
         return [self.put(f"{len(list(folder.glob('*'))):04d}", content, inbox) for content in files]
 
-    def put(self, name: str, content: str | Iterable[Any] = "", inbox: str = "in") -> Path:
+    def put(self, name: str, content: str | bytes | Iterable[Any] = "", inbox: str = "in") -> Path:
         """Write a file of this name. It gets the suffix of the format if it has none."""
-        text = content if isinstance(content, str) else "".join(f"{_line(row)}\n" for row in content)
         path = self.folder / inbox / (name if "." in name else f"{name}.{self.options['format']}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(content if isinstance(content, bytes) else _text(content).encode())
         return path
 
     def run(self, **options: Any) -> list[int]:
@@ -103,6 +102,10 @@ class World:
         found = duckdb.sql(f"SELECT * FROM read_json('{self.sink(sink)}/**/*.json', union_by_name = true)")
         rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
         return sorted(rows, key=lambda row: (row["_batch_id"], str(row)))
+
+
+def _text(content: str | Iterable[Any]) -> str:
+    return content if isinstance(content, str) else "".join(f"{_line(row)}\n" for row in content)
 
 
 def _line(row: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, files, opened
+from tests.journeys.shop import arrive, files, opened, world
 from tests.world import run
 from tidemill.cli.main import main
 
@@ -132,8 +132,6 @@ def test_an_open_plan_and_leftovers_of_a_dead_run_are_no_problem(shop: Path, mon
 
 
 def test_no_repository_is_an_error_not_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    p = tm.Pipeline("shop")
-    p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k").agg(n=tm.count(), name="n")
+    r = world(tmp_path).open(init=False)
     with pytest.raises(tm.InvalidInput, match="has no repository"):
-        tm.open(p, root=str(tmp_path / "root")).verify()
+        r.verify()

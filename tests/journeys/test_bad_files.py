@@ -97,6 +97,7 @@ def world_of(folder: Path, kind: Kind, **options: object) -> World:
 
 
 def started(folder: Path, kind: Kind, **options: object) -> tm.Repository:
+    """Return a repository that has read nothing yet, of a world in which a good file and a bad one wait."""
     return world_of(folder, kind, **options).open()
 
 

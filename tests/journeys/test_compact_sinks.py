@@ -284,13 +284,9 @@ def test_the_command_says_what_will_be_joined(
 @pytest.mark.parametrize("by", [(), ("k",)])
 def test_files_on_s3_are_joined(tmp_path: Path, s3_server: S3Server, by: tuple[str, ...]) -> None:
     root, options = s3_server.new_root(), dict.fromkeys(("root", "sink"), s3_server.options)
-    p = tm.Pipeline("shop")
-    counted = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    counted.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(f"{root}/sink", partitionBy=by))
-    r = tm.open(p, root=f"{root}/root", storage_options=options)
-    arrive(tmp_path, *"ab")
-    for name in "cd":
-        (tmp_path / "in" / f"{name}.csv").write_text("a,1\nb,1\n")
+    shop = world(tmp_path, sink=tm.Json(f"{root}/sink", partitionBy=by))
+    shop.arrive("a,1\n", "b,1\n", "a,1\nb,1\n", "a,1\nb,1\n")
+    r = tm.open(shop.pipeline(), root=f"{root}/root", storage_options=options)
     r.init()
     run(r)
     sink = open_store(f"{root}/sink", s3_server.options)

@@ -84,7 +84,7 @@ def test_a_run_at_work_is_fenced_by_a_rewind(tmp_path: Path) -> None:
 
     r = world(tmp_path).but(build).open()
     with pytest.raises(tm.Fenced, match="another run is committing to this pipeline"):
-        r.run(engine="local", tasks=1)
+        run(r, tasks=1)
     assert r.head is not None and (r.head.version, r.head.kind) == (3, "rewind")
     assert run(opened(tmp_path)) == [4, 5, 6]
     assert totals(opened(tmp_path)) == {"a": 2, "b": 1, "d": 1}
@@ -160,9 +160,10 @@ def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path
         calls.append((batch_id, list(withdrawn)))
 
     arrive(tmp_path, "a", "b")
-    run(function_of(tmp_path, fn))
+    r = function_of(tmp_path, fn)
+    run(r)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    copy = tm.open(function_of(tmp_path, fn).opened.pipeline, root=str(tmp_path / "copy"))
+    copy = tm.open(r.opened.pipeline, root=str(tmp_path / "copy"))
     copy.adopt("a copy", copy=True)
     calls.clear()
     copy.rewind(0, "a test")

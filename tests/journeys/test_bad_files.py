@@ -96,11 +96,6 @@ def world_of(folder: Path, kind: Kind, **options: object) -> World:
     return world
 
 
-def started(folder: Path, kind: Kind, **options: object) -> tm.Repository:
-    """Return a repository that has read nothing yet, of a world in which a good file and a bad one wait."""
-    return world_of(folder, kind, **options).open()
-
-
 def totals(r: tm.Repository) -> dict[str, tuple[int, int]]:
     return {row["k"]: (row["n"], row["rows"]) for row in r.state("totals").to_pylist()}
 
@@ -116,7 +111,8 @@ def model(rows: list[tuple[str, int]]) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_bad_file_is_counted_kept_and_read_once_after_it_was_corrected(tmp_path: Path, name: str) -> None:
     kind = KINDS[name]
-    r = started(tmp_path, kind)
+    world = world_of(tmp_path, kind)
+    r = world.open()
     (progress,) = r.run(engine="local")
     counts = (progress.numInputRows, progress.applied_rows, progress.quarantined_rows, progress.quarantined_files)
     assert counts == (1 + kind.rows, 1, kind.rows, 1) and progress.input_files == 2
@@ -128,7 +124,7 @@ def test_a_bad_file_is_counted_kept_and_read_once_after_it_was_corrected(tmp_pat
     assert totals(r) == model(GOOD)
     if kind.name.startswith("d="):  # a file in a wrong folder is corrected by a move, and is then a new one
         return
-    (tmp_path / "in" / kind.name).write_bytes(kind.correct)
+    world.put(kind.name, kind.correct)
     assert run(r) == []  # no error that the file was modified, and nothing is read by itself
     r.requeue(0, reason="corrected")
     (progress,) = r.run(engine="local")
@@ -136,17 +132,17 @@ def test_a_bad_file_is_counted_kept_and_read_once_after_it_was_corrected(tmp_pat
     assert totals(r) == model(GOOD + ROWS)
     with pytest.raises(tm.InvalidInput, match="version 2 read the file since"):
         r.requeue(0)
-    (tmp_path / "in" / kind.name).write_bytes(kind.correct + b"\n")
+    world.put(kind.name, kind.correct + b"\n")
     with pytest.raises(tm.InvalidInput, match="was modified after it was read"):
         run(r)
-    (tmp_path / "in" / kind.name).write_bytes(kind.correct)
+    world.put(kind.name, kind.correct)
     assert not r.verify(deep=True).problems
 
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 def test_a_bad_file_fails_the_batch_in_every_mode_by_default(tmp_path: Path, name: str, mode: str) -> None:
-    r = started(tmp_path, KINDS[name], badFiles="fail", mode=mode)
+    r = world_of(tmp_path, KINDS[name], badFiles="fail", mode=mode).open()
     with pytest.raises(tm.InvalidInput) as caught:
         run(r)
     assert KINDS[name].name in caught.value.first_line and caught.value.hint
@@ -231,9 +227,10 @@ def test_a_replay_repeats_what_was_recorded(tmp_path: Path) -> None:
 
 def test_a_rewind_puts_the_file_back_into_quarantine(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind)
+    world = world_of(tmp_path, kind)
+    r = world.open()
     run(r)
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world.put("b", kind.correct)
     r.requeue(0)
     run(r)
     r.rewind(0, reason="too early")
@@ -244,7 +241,7 @@ def test_a_rewind_puts_the_file_back_into_quarantine(tmp_path: Path) -> None:
 
 
 def test_a_bad_file_can_be_skipped_and_a_lost_one_is_named(tmp_path: Path) -> None:
-    r = started(tmp_path, KINDS["header"])
+    r = world_of(tmp_path, KINDS["header"]).open()
     run(r)
     os.rename(tmp_path / "in/b.csv", tmp_path / "away.csv")
     with pytest.raises(tm.InvalidInput, match="is gone from its source"):
@@ -257,23 +254,25 @@ def test_a_bad_file_can_be_skipped_and_a_lost_one_is_named(tmp_path: Path) -> No
 
 def test_an_overwritten_file_is_read_at_once_where_the_source_says_so(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind, overwritten="new")
+    world = world_of(tmp_path, kind, overwritten="new")
+    r = world.open()
     run(r)
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world.put("b", kind.correct)
     run(r)
     assert totals(r) == model(GOOD + ROWS)
 
 
 def test_an_export_has_the_file_and_a_row_given_for_it_is_refused(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind)
+    world = world_of(tmp_path, kind)
+    r = world.open()
     run(r)
     exported = r.quarantine(0, export=True)
     assert exported.column("_kind").to_pylist() == ["file"]
     filled = pa.Table.from_pylist([exported.to_pylist()[0] | {"k": "a", "n": 1}], schema=exported.schema)
     with pytest.raises(tm.InvalidInput, match="stands for a whole file, so correct the file"):
         r.requeue(0, rows=filled)
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world.put("b", kind.correct)
     r.requeue(0, rows=exported)
     run(r)
     assert totals(r) == model(GOOD + ROWS)
@@ -313,7 +312,7 @@ def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row
 ) -> None:
     monkeypatch.setattr(bad_file_module, "_KEPT_BYTES", 0)
     kind = KINDS[name]
-    r = started(tmp_path, kind)
+    r = world_of(tmp_path, kind).open()
     (progress,) = r.run(engine="local")
     assert (progress.applied_rows, progress.quarantined_rows) == (1, 3)
     assert totals(r) == model(GOOD)
@@ -322,10 +321,11 @@ def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row
 def test_a_file_comes_back_without_a_row_that_stays_unreadable(tmp_path: Path) -> None:
     """A version quarantined a file and a row of another file, and only the file was corrected."""
     kind = KINDS["header"]
-    r = started(tmp_path, kind, mode="PERMISSIVE")
-    (tmp_path / "in/c.csv").write_bytes(b"k,n\nd,4\nd,much\n")
+    world = world_of(tmp_path, kind, mode="PERMISSIVE")
+    r = world.open()
+    world.put("c", b"k,n\nd,4\nd,much\n")
     run(r)
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world.put("b", kind.correct)
     with pytest.raises(tm.InvalidInput, match="1 of 2 rows cannot come back: row . .file `c.csv`, line 3"):
         r.requeue(0)
     assert run(r) == []
@@ -337,8 +337,9 @@ def test_a_file_comes_back_without_a_row_that_stays_unreadable(tmp_path: Path) -
 
 def test_a_file_that_cannot_come_back_is_named_with_the_way_out(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind, mode="PERMISSIVE")
-    (tmp_path / "in/c.csv").write_bytes(b"k,n\nd,much\n")
+    world = world_of(tmp_path, kind, mode="PERMISSIVE")
+    r = world.open()
+    world.put("c", b"k,n\nd,much\n")
     run(r)
     (tmp_path / "in/b.csv").unlink()
     with pytest.raises(tm.InvalidInput, match="1 of 2 rows cannot come back: row . .file `b.csv`") as caught:
@@ -355,7 +356,8 @@ def test_the_command_line_reports_the_file(tmp_path: Path, capfd: pytest.Capture
         "    badFiles='quarantine'), name='shop')\n"
         "rows.groupBy('k').agg(n=tm.sum('n'), rows=tm.count(), name='totals')\n"
     )
-    started(tmp_path, KINDS["header"])
+    world = world_of(tmp_path, KINDS["header"])
+    world.open()
 
     def call(*words: str) -> str:
         capfd.readouterr()
@@ -371,7 +373,7 @@ def test_the_command_line_reports_the_file(tmp_path: Path, capfd: pytest.Capture
     assert (
         "file `b.csv` of source `shop`, which version 0 put in quarantine as a whole" in dry and "is unchanged" in dry
     )
-    (tmp_path / "in/b.csv").write_bytes(KINDS["header"].correct)
+    world.put("b", KINDS["header"].correct)
     assert "it was changed since" in call("requeue", "--version", "0", "--dry-run")
     assert "requeued 1 file of version 0 in version 1" in call("requeue", "--version", "0", "--yes")
     call("run", "--engine", "local")

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 
@@ -18,6 +18,17 @@ Build = Callable[[tm.Pipeline, "World"], Any]
 def counts(p: tm.Pipeline, world: World) -> None:
     """Count the rows of each key, and publish the counts as JSON."""
     world.read(p).groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(world.out))
+
+
+def over(*operators: Callable[[tm.Stream], Any]) -> Build:
+    """Return a build that applies each of these to the one source."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        for operator in operators:
+            operator(rows)
+
+    return build
 
 
 class World:
@@ -37,7 +48,7 @@ class World:
         self.inbox = folder / "in"
         self.inbox.mkdir(parents=True, exist_ok=True)
 
-    def but(self, build: Build | None = None, **read: Any) -> World:
+    def but(self, build: Build | None = None, **read: Any) -> Self:
         """Return the same folder as other code sees it: with another pipeline, or other options of its source."""
         world = copy.copy(self)
         world.build, world.options = build or self.build, {**self.options, **read}

@@ -10,27 +10,23 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World, run
 from tidemill.reading import read
 from tidemill.testing import Tester
 
 
-def opened(tmp_path: Path, sink: str) -> tm.Repository:
-    p = tm.Pipeline("renamed")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="shop string, n int"))
-    rows.write(tm.Json(str(tmp_path / "out")), name=sink)
-    return tm.open(p, root=str(tmp_path / "root"))
+def copied(sink: str) -> Build:
+    return lambda p, world: world.read(p).write(tm.Json(world.out), name=sink)
 
 
 @pytest.fixture
 def renamed(tmp_path: Path) -> tm.Repository:
     """Return a repository with a batch under the sink `before` and one under the sink `after`."""
-    (tmp_path / "in").mkdir()
+    world = World(tmp_path, schema="shop string, n int")
     for number, sink in enumerate(("before", "after")):
-        (tmp_path / "in" / f"{number}.csv").write_text(f"Bonn,{number}\n")
-        repository = opened(tmp_path, sink)
-        repository.init()
-        repository.run(engine="local")
-    return repository
+        world.arrive(f"Bonn,{number}\n")
+        assert world.but(copied(sink)).run() == [number]
+    return world.but(copied("after")).open()
 
 
 def test_outputs_of_a_sink_that_the_code_no_longer_has_are_read_by_its_name(renamed: tm.Repository) -> None:
@@ -66,21 +62,18 @@ def test_a_condition_over_the_state_uses_utc_in_any_time_zone():
 
 
 def test_state_has_the_type_of_its_batch_if_the_code_changed_after_init_and_replan(tmp_path: Path) -> None:
-    def opened(schema: str) -> tm.Repository:
-        p = tm.Pipeline("types")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="shop string, n int"))
+    def kept(schema: str) -> Build:
         keep = tm.StateSpec.function(lambda row, state: state.update(row.n) if row else None)
-        rows.groupBy("shop").mapWithState(keep, schema, "int", name="last")
-        return tm.open(p, root=str(tmp_path / "root"))
+        return lambda p, world: world.read(p).groupBy("shop").mapWithState(keep, schema, "int", name="last")
 
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("Bonn,seven\n")
-    opened("string").init()
+    texts = World(tmp_path, kept("string"), schema="shop string, n int")
+    numbers = texts.but(kept("bigint"))
+    texts.put("0", "Bonn,seven\n")
     with pytest.raises(tm.InvalidInput, match="found `seven`"):
-        opened("string").run(engine="local")
-    opened("string").replan("not a number")
-    (tmp_path / "in" / "0.csv").write_text("Bonn,7\n")
-    opened("bigint").run(engine="local")
+        texts.run()
+    texts.open().replan("not a number")
+    texts.put("0", "Bonn,7\n")
+    run(numbers.open(init=False))
     for operator in ("last", None):
-        table = opened("bigint").state(operator, columns=["shop", "state"])
+        table = numbers.open(init=False).state(operator, columns=["shop", "state"])
         assert table.to_pylist() == [{"shop": "Bonn", "state": 7}]

@@ -82,13 +82,13 @@ class World:
     def arrive(self, *files: str | Iterable[Any], inbox: str = "in") -> list[Path]:
         """Write a file each, named in their order: its text, or its rows (tuples as CSV, dicts as JSON)."""
         folder = self.folder / inbox
-        folder.mkdir(parents=True, exist_ok=True)
-        return [self.put(f"{len(list(folder.iterdir())):04d}", content, inbox) for content in files]
+        return [self.put(f"{len(list(folder.glob('*'))):04d}", content, inbox) for content in files]
 
     def put(self, name: str, content: str | Iterable[Any] = "", inbox: str = "in") -> Path:
         """Write a file of this name. It gets the suffix of the format if it has none."""
         text = content if isinstance(content, str) else "".join(f"{_line(row)}\n" for row in content)
         path = self.folder / inbox / (name if "." in name else f"{name}.{self.options['format']}")
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 

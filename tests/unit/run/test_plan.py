@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, run, state
 from tidemill.run.plan import waiting
 
 
+def by_value(rows: tm.Stream) -> tm.Stream:
+    return rows.groupBy("v").agg(n=tm.count(), name="n")
+
+
 def test_latest_leaves_out_the_files_that_are_there_at_init_whatever_their_times(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "there.csv").write_text("1\n")
-    pipeline = tm.Pipeline("p")
-    rows = pipeline.read(tm.Files(tmp_path / "in", format="csv", schema="v int", start="latest"))
-    rows.groupBy("v").agg(n=tm.count(), name="n")
-    repository = tm.open(pipeline, str(tmp_path / "root"))
-    repository.init()
-    (tmp_path / "in" / "moved.csv").write_text("2\n")
-    os.utime(tmp_path / "in" / "moved.csv", (1, 1))  # written long before `init`, moved in after it
+    world = World(tmp_path, over(by_value), schema="v int", start="latest")
+    world.put("there", "1\n")
+    repository = world.open()
+    os.utime(world.put("moved", "2\n"), (1, 1))  # written long before `init`, moved in after it
     assert [file.path for file in waiting(repository.opened, None).all] == ["moved.csv"]
-    repository.run(engine="local")
-    assert repository.state("n").column("v").to_pylist() == [2]
+    run(repository)
+    assert state(repository, "n") == {2: 1}
     assert repository.head.rows["_ledger"] == {"files": 2}
 
 
@@ -31,54 +31,37 @@ def test_latest_leaves_out_the_files_that_are_there_at_init_whatever_their_times
 def test_a_file_that_latest_left_out_stays_left_out_as_long_as_its_size_does_not_change(
     overwritten: str, grown: list[str] | None, tmp_path: Path
 ) -> None:
-    (tmp_path / "in").mkdir()
-    there = tmp_path / "in" / "there.csv"
-    there.write_text("1\n")
-    pipeline = tm.Pipeline("p")
-    rows = pipeline.read(
-        tm.Files(tmp_path / "in", format="csv", schema="v int", start="latest", overwritten=overwritten)
-    )
-    rows.groupBy("v").agg(n=tm.count(), name="n")
-    repository = tm.open(pipeline, str(tmp_path / "root"))
-    repository.init()
+    world = World(tmp_path, over(by_value), schema="v int", start="latest", overwritten=overwritten)
+    there = world.put("there", "1\n")
+    repository = world.open()
     os.utime(there, (9, 9))
-    assert repository.run(engine="local") == []
+    assert run(repository) == []
     with pytest.raises(tm.InvalidInput, match='skip `there.csv`: start="latest" leaves it out already'):
         repository.skip("there.csv", reason="a test")
-    (tmp_path / "in" / "new.csv").write_text("2\n")
-    repository.run(engine="local")
-    assert repository.state("n").column("v").to_pylist() == [2]
+    world.put("new", "2\n")
+    run(repository)
+    assert state(repository, "n") == {2: 1}
     there.write_text("1\n3\n")
     if grown is None:
         with pytest.raises(tm.InvalidInput, match='modified after it was left out by start="latest": found 4 bytes'):
-            repository.run(engine="local")
+            run(repository)
     else:
         assert [file.path for file in waiting(repository.opened, repository.head).all] == grown
 
 
 def test_latest_is_refused_for_a_source_that_init_did_not_list(tmp_path: Path) -> None:
+    def with_two(start: str) -> World:
+        def build(p: tm.Pipeline, world: World) -> None:
+            by_value(world.read(p, "one", "one").unionByName(world.read(p, "two", "two", start=start)))
+
+        return one.but(build)
+
+    one = World(tmp_path, lambda p, world: by_value(world.read(p, "one", "one")), schema="v int")
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.csv").write_text("1\n")
-    sources = {"one": "earliest"}
-    opened(tmp_path, sources).init()
-    opened(tmp_path, sources).run(engine="local")
-    sources["two"] = "latest"
-    opened(tmp_path, sources).init()
+        one.arrive("1\n", inbox=name)
+    assert one.run() == [0]
+    latest = with_two("latest").open()
     with pytest.raises(tm.InvalidInput, match='source `two` has start="latest", but was added after `init`'):
-        opened(tmp_path, sources).run(engine="local")
-    sources["two"] = "2000-01-01"
-    opened(tmp_path, sources).run(engine="local")
-    assert opened(tmp_path, sources).state("n").to_pylist()[0]["n"] == 2
-
-
-def opened(folder: Path, starts: dict[str, str]) -> tm.Repository:
-    """A pipeline that counts values of several sources, each a folder of its name."""
-    pipeline = tm.Pipeline("p")
-    streams = [
-        pipeline.read(tm.Files(folder / name, format="csv", schema="v int", start=start), name=name)
-        for name, start in starts.items()
-    ]
-    rows = streams[0] if len(streams) == 1 else streams[0].unionByName(streams[1])
-    rows.groupBy("v").agg(n=tm.count(), name="n")
-    return tm.open(pipeline, str(folder / "root"))
+        run(latest)
+    run(with_two("2000-01-01").open(init=False))
+    assert state(with_two("2000-01-01").open(init=False), "n") == {1: 2}

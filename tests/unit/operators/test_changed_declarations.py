@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, run
+from tidemill.schema import to_arrow
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -18,28 +20,25 @@ def ms(second: float) -> int:
     return int(START.timestamp() * 1000 + second * 1000)
 
 
-class Place:
+Declared = Callable[[tm.Stream], Any]
+
+
+class Place(World):
     """A folder of input and a repository, for pipelines that differ."""
 
     def __init__(self, folder: Path) -> None:
-        self.input, self.root = folder / "in", str(folder / "root")
-        self.input.mkdir()
+        super().__init__(folder, schema="k string, ts timestamp")
 
-    def opened(self, pipeline: tm.Pipeline) -> tm.Repository:
-        return tm.open(pipeline, root=self.root)
+    def opened(self, declared: Declared) -> tm.Repository:
+        return self.but(over(declared)).open(init=False)
 
-    def run(self, pipeline: tm.Pipeline, *rows: tuple[str, float], at_s: float = 0) -> list[tuple[Any, ...]]:
+    def outputs(self, declared: Declared, *rows: tuple[str, float], at_s: float = 0) -> list[tuple[Any, ...]]:
         """Return the outputs of a batch of (key, second of event time)."""
-        repository = self.opened(pipeline)
-        lines = [f"{k},{(START + timedelta(seconds=second)).strftime('%Y-%m-%d %H:%M:%S')}\n" for k, second in rows]
-        (self.input / f"{len(list(self.input.iterdir()))}.csv").write_text("".join(lines))
-        repository.init()
-        repository.run(engine="local", batch_time=ms(at_s))
+        self.arrive([(k, f"{START + timedelta(seconds=second):%Y-%m-%d %H:%M:%S}") for k, second in rows])
+        repository = self.but(over(declared)).open()
+        run(repository, batch_time=ms(at_s))
         rows_out = repository.outputs(repository.head.version).drop_columns(["_batch_id", "_seq"])
         return [tuple(row.values()) for row in rows_out.to_pylist()]
-
-    def stream(self, pipeline: tm.Pipeline) -> tm.Stream:
-        return pipeline.read(tm.Files(str(self.input), format="csv", schema="k string, ts timestamp"))
 
 
 @pytest.fixture
@@ -47,10 +46,8 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def within(place: Place, delay: str) -> tm.Pipeline:
-    p = tm.Pipeline("p")
-    place.stream(p).withWatermark("ts", delay).dropDuplicatesWithinWatermark(["k"], name="once")
-    return p
+def within(delay: str) -> Declared:
+    return lambda s: s.withWatermark("ts", delay).dropDuplicatesWithinWatermark(["k"], name="once")
 
 
 def deadlines(repository: tm.Repository) -> dict[str, int]:
@@ -60,16 +57,16 @@ def deadlines(repository: tm.Repository) -> dict[str, int]:
 
 @pytest.mark.parametrize("later", ["2 seconds", "60 seconds"])
 def test_a_changed_delay_applies_to_keys_first_seen_afterwards(place: Place, later: str) -> None:
-    assert len(place.run(within(place, "10 seconds"), ("old", 100))) == 1
-    new = within(place, later)
-    assert [k for k, _ in place.run(new, ("old", 101), ("new", 101))] == ["new"]
+    assert len(place.outputs(within("10 seconds"), ("old", 100))) == 1
+    new = within(later)
+    assert [k for k, _ in place.outputs(new, ("old", 101), ("new", 101))] == ["new"]
     expected = {"old": 110, "new": 101 + int(later.split()[0])}
     assert deadlines(place.opened(new)) == expected
     head = place.opened(new).head
     assert head is not None
     # It never goes back, and at once goes by the new delay where that is shorter.
     assert head.watermarks == {"source.ts": ms(99 if later == "2 seconds" else 90)}
-    place.run(new, ("far", 110 + int(later.split()[0])))
+    place.outputs(new, ("far", 110 + int(later.split()[0])))
     assert set(deadlines(place.opened(new))) == {k for k, at in expected.items() if at > 110} | {"far"}
 
 
@@ -99,21 +96,18 @@ class Counting(tm.StatefulProcessor):
         yield key[0], count
 
 
-def living(place: Place, kind: str, ttl_ms: int | None) -> tm.Pipeline:
-    p = tm.Pipeline("p")
-    grouped = place.stream(p).groupBy("k")
-    grouped.transformWithState(
+def living(kind: str, ttl_ms: int | None) -> Declared:
+    return lambda s: s.groupBy("k").transformWithState(
         Counting(kind, ttl_ms), "k string, n bigint", "update", "ProcessingTime", name="counting"
     )
-    return p
 
 
 def test_a_changed_time_to_live_applies_to_rows_written_afterwards(place: Place) -> None:
-    assert place.run(living(place, "value", 10_000), ("a", 0), ("b", 0), at_s=0) == [("b", 1), ("a", 1)]
-    longer = living(place, "value", 60_000)
-    assert place.run(longer, ("a", 0), at_s=9) == [("a", 2)]
+    assert place.outputs(living("value", 10_000), ("a", 0), ("b", 0), at_s=0) == [("b", 1), ("a", 1)]
+    longer = living("value", 60_000)
+    assert place.outputs(longer, ("a", 0), at_s=9) == [("a", 2)]
     # Entries written with a TTL of 10 s have expired by then, entries with 60 s have not.
-    assert sorted(place.run(longer, ("a", 0), ("b", 0), at_s=11)) == [("a", 3), ("b", 1)]
+    assert sorted(place.outputs(longer, ("a", 0), ("b", 0), at_s=11)) == [("a", 3), ("b", 1)]
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
@@ -121,25 +115,23 @@ def test_a_changed_time_to_live_applies_to_rows_written_afterwards(place: Place)
 def test_adding_or_removing_a_time_to_live_is_refused(
     place: Place, kind: str, before: int | None, after: int | None
 ) -> None:
-    place.run(living(place, kind, before), ("a", 0))
+    place.outputs(living(kind, before), ("a", 0))
     shown = {None: kind, 1000: f"{kind} with ttl"}
     with pytest.raises(tm.InvalidInput) as caught:
-        place.opened(living(place, kind, after)).run(engine="local")
+        place.opened(living(kind, after)).run(engine="local")
     assert caught.value.first_line == (
         f"operator `counting` has state made with `variable seen` = {shown[before]}, this code declares {shown[after]}"
     )
 
 
-def counted(place: Place, **functions: Any) -> tm.Pipeline:
-    p = tm.Pipeline("p")
-    place.stream(p).groupBy("k").agg(name="counting", **functions)
-    return p
+def counted(**functions: Any) -> Declared:
+    return lambda s: s.groupBy("k").agg(name="counting", **functions)
 
 
 def test_a_renamed_aggregate_is_refused_with_both_declarations(place: Place) -> None:
-    place.run(counted(place, n=tm.count()), ("a", 0))
+    place.outputs(counted(n=tm.count()), ("a", 0))
     with pytest.raises(tm.InvalidInput) as caught:
-        place.opened(counted(place, renamed=tm.count())).run(engine="local")
+        place.opened(counted(renamed=tm.count())).run(engine="local")
     assert caught.value.first_line == (
         "operator `counting` has state made with `n` = count(*), this code declares `renamed` = count(*)"
     )
@@ -160,16 +152,18 @@ EVERY = {
 
 @pytest.mark.parametrize("by", [tm.window("ts", "60 seconds"), tm.session_window("ts", "30 seconds")])
 def test_an_added_aggregate_of_an_open_window_or_session_has_only_later_rows(place: Place, by: Any) -> None:
-    def pipeline(**functions: Any) -> tm.Pipeline:
-        p = tm.Pipeline("p")
-        rows = place.stream(p).sql("SELECT k, ts, cast(second(ts) AS int) AS x FROM rows")
-        mode = {} if isinstance(by, type(tm.session_window("ts", "1 second"))) else {"outputMode": "append"}
-        rows.withWatermark("ts", "10 seconds").groupBy(by, "k").agg(name="counting", n=tm.count(), **mode, **functions)
-        return p
+    mode = {} if isinstance(by, type(tm.session_window("ts", "1 second"))) else {"outputMode": "append"}
 
-    assert place.run(pipeline(), ("a", 1), ("a", 2), ("b", 3)) == []
-    assert place.run(pipeline(**EVERY), ("a", 20)) == []
-    ended = sorted(place.run(pipeline(**EVERY), ("c", 200)), key=lambda row: row[1])
+    def by_time(**functions: Any) -> Declared:
+        def declared(s: tm.Stream) -> None:
+            rows = s.sql("SELECT k, ts, cast(second(ts) AS int) AS x FROM rows").withWatermark("ts", "10 seconds")
+            rows.groupBy(by, "k").agg(name="counting", n=tm.count(), **mode, **functions)
+
+        return declared
+
+    assert place.outputs(by_time(), ("a", 1), ("a", 2), ("b", 3)) == []
+    assert place.outputs(by_time(**EVERY), ("a", 20)) == []
+    ended = sorted(place.outputs(by_time(**EVERY), ("c", 200)), key=lambda row: row[1])
     assert [row[1:] for row in ended] == [
         ("a", 3, 20.0, 20, 20, 20, 20, None, [20], 1, 20),
         ("b", 1, None, None, None, None, None, None, [], 0, None),
@@ -177,18 +171,14 @@ def test_an_added_aggregate_of_an_open_window_or_session_has_only_later_rows(pla
 
 
 def test_keys_that_were_seen_stay_seen_when_their_type_is_widened(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
+    world = World(tmp_path, over(lambda s: s.dropDuplicates(["k"], name="once")))
 
-    def run(kind: str, *keys: int) -> list[int]:
-        (tmp_path / "in" / f"{len(list((tmp_path / 'in').iterdir()))}.csv").write_text("".join(f"{k}\n" for k in keys))
-        p = tm.Pipeline("p")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema=f"k {kind}"))
-        rows.dropDuplicates(["k"], name="once")
-        r = tm.open(p, root=str(tmp_path / "root"))
-        r.init()
-        (progress,) = r.run(engine="local")
-        assert r.state("once").schema.field("k").type == rows.schema.field("k").type
-        return sorted(r.outputs(progress.version)["k"].to_pylist())
+    def kept(kind: str, *keys: int) -> list[int]:
+        world.arrive([(key,) for key in keys])
+        r = world.but(schema=f"k {kind}").open()
+        (version,) = run(r)
+        assert r.state("once").schema.field("k").type == to_arrow(f"k {kind}").field("k").type
+        return sorted(r.outputs(version)["k"].to_pylist())
 
-    assert run("tinyint", 1, 2) == [1, 2]
-    assert run("bigint", 2, 3, 2**40) == [3, 2**40]
+    assert kept("tinyint", 1, 2) == [1, 2]
+    assert kept("bigint", 2, 3, 2**40) == [3, 2**40]

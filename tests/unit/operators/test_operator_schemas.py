@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World, over, run
 
 SCHEMA = "k string, other int, ts timestamp, n int"
 
@@ -137,15 +138,14 @@ CHANGES = {
 def test_code_that_does_not_fit_the_state_is_refused_with_both_schemas(tmp_path: Any, change: str) -> None:
     first, second, both = CHANGES[change]
 
-    def pipeline(operator: Callable[[Any], Any]) -> tm.Pipeline:
-        p = tm.Pipeline("changing")
-        operator(p.read(tm.Files(str(tmp_path), format="json", schema=SCHEMA)).withWatermark("ts", "1 second"))
-        return p
+    def watched(operator: Callable[[Any], Any]) -> Build:
+        return over(lambda rows: operator(rows.withWatermark("ts", "1 second")))
 
-    tm.open(pipeline(first), root=str(tmp_path / "root")).init()
-    assert tm.open(pipeline(first), root=str(tmp_path / "root")).run(engine="local") == []
+    world = World(tmp_path, watched(first), schema=SCHEMA)
+    assert world.run() == []
+    changed = world.but(watched(second)).open(init=False)
     with pytest.raises(tm.InvalidInput) as refused:
-        tm.open(pipeline(second), root=str(tmp_path / "root")).run(engine="local")
+        run(changed)
     text = str(refused.value)
     assert "`op`" in text
     for part in both:
@@ -153,19 +153,14 @@ def test_code_that_does_not_fit_the_state_is_refused_with_both_schemas(tmp_path:
 
 
 def test_the_output_schema_of_an_operator_may_change(tmp_path: Any) -> None:
-    (tmp_path / "a.json").write_text('{"k": "a", "n": 1}\n')
-    (tmp_path / "b.json").write_text('{"k": "a", "n": 2}\n')
+    def emitting(output: str, emitted: Any) -> Build:
+        spec = tm.StateSpec.function(lambda batch_time, key, row, state: (state.update(row.v), emitted)[1])
+        return over(lambda rows: rows.groupBy("k").mapWithState(spec, "int", output, name="op"))
 
-    def repository(output: str, emitted: Any) -> tm.Repository:
-        p = tm.Pipeline("changing")
-        rows = p.read(tm.Files(str(tmp_path), format="json", schema=SCHEMA, maxFilesPerTrigger=1))
-        function = lambda batch_time, key, row, state: (state.update(row.n), emitted)[1]  # noqa: E731
-        rows.groupBy("k").mapWithState(tm.StateSpec.function(function), "int", output, name="op")
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    repository("n int", (1,)).init()
-    repository("n int", (1,)).run(engine="local", max_batches=1)
-    changed = repository("n string, more double", ("x", 0.5))
-    changed.run(engine="local")
+    world = World(tmp_path, emitting("n int", (1,)))
+    world.arrive("a,1\n", "a,2\n")
+    assert world.run(max_batches=1) == [0]
+    changed = world.but(emitting("n string, more double", ("x", 0.5))).open(init=False)
+    assert run(changed) == [1]
     assert changed.outputs(version=0).select(["n"]).to_pylist() == [{"n": 1}]
     assert changed.outputs(version=1).select(["n", "more"]).to_pylist() == [{"n": "x", "more": 0.5}]

@@ -272,15 +272,19 @@ def test_a_source_that_would_read_the_repository_is_refused(tmp_path, source, ro
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")
     p = tm.Pipeline("own")
-    rows = p.read(tm.Files(str(tmp_path / source), format="json", schema="k string", **options))
-    rows.groupBy("k").agg(n=tm.count(), name="n")
-    r = tm.open(p, root=str(tmp_path / root))
+    p.read(tm.Files(str(tmp_path / source), format="json", schema="k string", **options)).groupBy("k").agg(n=tm.count())
     if refusal is None:
-        r.init()
+        check_places(p, str(tmp_path / root), {})
         return
     with pytest.raises(tm.InvalidInput, match=refusal):
-        r.init()
-    assert not list((tmp_path / "data").rglob("*.json"))
+        check_places(p, str(tmp_path / root), {})
+
+
+def test_an_init_that_is_refused_writes_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, root="in/root", recursiveFileLookup=True)
+    with pytest.raises(tm.InvalidInput, match="contains the repository"):
+        world.open()
+    assert not list(world.inbox.iterdir())
 
 
 @pytest.mark.parametrize(

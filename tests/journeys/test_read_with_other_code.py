@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,10 +46,6 @@ def test_a_file_of_unknown_form_is_corrupt_state(renamed: tm.Repository) -> None
     newer = dataclasses.replace(commit, outputs={"before": [dataclasses.replace(file, extension=".orc")]})
     with pytest.raises(tm.CorruptState, match=r"unknown file extension `\.orc`, expected one of \.parquet, \.json"):
         read._rows(renamed.opened, newer, "before")
-
-
-def test_the_version_of_tidemill_is_that_of_the_wheel() -> None:
-    assert tm.__version__ == importlib.metadata.version("tidemill")
 
 
 def test_a_condition_over_the_state_uses_utc_in_any_time_zone():

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidemill as tm
-from tests.unit.actions.migrated import (
+from tests.journeys.migrated import (
     USERS,
     Build,
     Place,

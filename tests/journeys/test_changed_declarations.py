@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.world import World, over, run
+from tests.world import Build, World, over, run
 from tidemill.schema import to_arrow
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -71,61 +71,45 @@ def test_a_changed_delay_applies_to_keys_first_seen_afterwards(place: Place, lat
 
 
 class Counting(tm.StatefulProcessor):
-    """Counts rows in a variable of a kind, with a time to live."""
+    """Counts rows, with a time to live."""
 
-    def __init__(self, kind: str, ttl_ms: int | None) -> None:
-        self.kind, self.ttl_ms = kind, ttl_ms
+    def __init__(self, ttl_ms: int | None) -> None:
+        self.ttl_ms = ttl_ms
 
     def init(self, handle: Any) -> None:
-        if self.kind == "value":
-            self.seen = handle.getValueState("seen", "n bigint", self.ttl_ms)
-        elif self.kind == "list":
-            self.seen = handle.getListState("seen", "n bigint", self.ttl_ms)
-        else:
-            self.seen = handle.getMapState("seen", "n bigint", "m bigint", self.ttl_ms)
+        self.seen = handle.getValueState("seen", "n bigint", self.ttl_ms)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
-        count = sum(1 for _ in rows)
-        if self.kind == "value":
-            count += (self.seen.get() or (0,))[0]
-            self.seen.update((count,))
-        elif self.kind == "list":
-            self.seen.appendValue((count,))
-        else:
-            self.seen.updateValue((count,), (count,))
+        count = sum(1 for _ in rows) + (self.seen.get() or (0,))[0]
+        self.seen.update((count,))
         yield key[0], count
 
 
-def living(kind: str, ttl_ms: int | None) -> Declared:
+def living(ttl_ms: int | None) -> Declared:
     return lambda s: s.groupBy("k").transformWithState(
-        Counting(kind, ttl_ms), "k string, n bigint", "update", "ProcessingTime", name="counting"
+        Counting(ttl_ms), "k string, n bigint", "update", "ProcessingTime", name="counting"
     )
 
 
 def test_a_changed_time_to_live_applies_to_rows_written_afterwards(place: Place) -> None:
-    assert place.outputs(living("value", 10_000), ("a", 0), ("b", 0), at_s=0) == [("b", 1), ("a", 1)]
-    longer = living("value", 60_000)
+    assert place.outputs(living(10_000), ("a", 0), ("b", 0), at_s=0) == [("b", 1), ("a", 1)]
+    longer = living(60_000)
     assert place.outputs(longer, ("a", 0), at_s=9) == [("a", 2)]
     # Entries written with a TTL of 10 s have expired by then, entries with 60 s have not.
     assert sorted(place.outputs(longer, ("a", 0), ("b", 0), at_s=11)) == [("a", 3), ("b", 1)]
 
 
-@pytest.mark.parametrize("kind", ["value", "list", "map"])
-@pytest.mark.parametrize(("before", "after"), [(None, 1000), (1000, None)])
-def test_adding_or_removing_a_time_to_live_is_refused(
-    place: Place, kind: str, before: int | None, after: int | None
-) -> None:
-    place.outputs(living(kind, before), ("a", 0))
-    shown = {None: kind, 1000: f"{kind} with ttl"}
-    with pytest.raises(tm.InvalidInput) as caught:
-        place.opened(living(kind, after)).run(engine="local")
-    assert caught.value.first_line == (
-        f"operator `counting` has state made with `variable seen` = {shown[before]}, this code declares {shown[after]}"
-    )
-
-
 def counted(**functions: Any) -> Declared:
     return lambda s: s.groupBy("k").agg(name="counting", **functions)
+
+
+def test_a_removed_time_to_live_is_refused_by_a_run(place: Place) -> None:
+    place.outputs(living(1000), ("a", 0))
+    with pytest.raises(tm.InvalidInput) as caught:
+        run(place.opened(living(None)))
+    assert caught.value.first_line == (
+        "operator `counting` has state made with `variable seen` = value with ttl, this code declares value"
+    )
 
 
 def test_a_renamed_aggregate_is_refused_with_both_declarations(place: Place) -> None:
@@ -182,3 +166,17 @@ def test_keys_that_were_seen_stay_seen_when_their_type_is_widened(tmp_path: Path
 
     assert kept("tinyint", 1, 2) == [1, 2]
     assert kept("bigint", 2, 3, 2**40) == [3, 2**40]
+
+
+def test_the_output_schema_of_an_operator_may_change(tmp_path: Any) -> None:
+    def emitting(output: str, emitted: Any) -> Build:
+        spec = tm.StateSpec.function(lambda batch_time, key, row, state: (state.update(row.v), emitted)[1])
+        return over(lambda rows: rows.groupBy("k").mapWithState(spec, "int", output, name="op"))
+
+    world = World(tmp_path, emitting("n int", (1,)))
+    world.arrive("a,1\n", "a,2\n")
+    assert world.run(max_batches=1) == [0]
+    changed = world.but(emitting("n string, more double", ("x", 0.5))).open(init=False)
+    assert run(changed) == [1]
+    assert changed.outputs(version=0).select(["n"]).to_pylist() == [{"n": 1}]
+    assert changed.outputs(version=1).select(["n", "more"]).to_pylist() == [{"n": "x", "more": 0.5}]

@@ -12,8 +12,6 @@ import tidemill as tm
 from tests.world import Build, World, run
 from tidemill.cli.main import main
 from tidemill.clock import now_ms
-from tidemill.repo import bounds
-from tidemill.repo.bounds import check_batch_time
 
 DAY = 24 * 3600 * 1000
 
@@ -47,30 +45,6 @@ def plans(r: tm.Repository) -> list[str]:
 
 
 # batch times
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (lambda now: -1, "is -1 ms, which is before 1970"),
-        (lambda now: now // 1000, "looks like seconds"),
-        (lambda now: now * 1000, "looks like microseconds"),
-        (lambda now: now * 1_000_000, "looks like nanoseconds"),
-        (lambda now: now + 2 * DAY, "but the clock says"),
-        (lambda now: 10**20, "is 100000000000000000000 ms, but the clock says"),
-        (lambda now: True, "expected ms since the epoch as an int"),
-        (lambda now: 1.5, "expected ms since the epoch as an int"),
-    ],
-)
-def test_a_batch_time_out_of_bounds_is_refused(given, message) -> None:
-    with pytest.raises(tm.InvalidInput, match=message):
-        check_batch_time(given(now_ms()), "batch_time", DAY)
-
-
-def test_a_batch_time_within_bounds_is_taken_as_it_is() -> None:
-    for value in (0, 1_000, 10**9, now_ms(), now_ms() + DAY // 2):
-        assert check_batch_time(value, "batch_time", DAY) == value
-    assert check_batch_time(now_ms() + 100 * DAY, "batch_time", 200 * DAY)
 
 
 @pytest.mark.parametrize("verb", ["run", "sweep"])
@@ -128,16 +102,6 @@ def test_a_driver_whose_clock_is_off_refuses_to_plan(world: World, off_ms: int, 
     assert plans(r) == []
     monkeypatch.setattr(type(r.opened.store), "clock_ms", lambda self: now_ms() + off_ms // 2)
     assert len(r.run(engine="local")) == 1
-
-
-def test_a_store_without_a_clock_is_not_compared() -> None:
-    class Store:
-        uri = "memory://x"
-
-        def clock_ms(self) -> None:
-            return None
-
-    bounds.check_clock(Store())  # type: ignore[arg-type]
 
 
 # limits of bad rows

@@ -133,6 +133,11 @@ CHANGES = {
         lambda s: s.groupBy("k").agg(v=tm.sum("other"), name="op"),
         ["sum(n)", "sum(other)"],
     ),
+    "agg: end of keys": (
+        lambda s: s.groupBy("k", "ts").agg(n=tm.count(), name="op"),
+        lambda s: s.groupBy("k", "ts").agg(n=tm.count(), name="op", outputMode="append"),
+        ["`keys end` = forgotten at ts, this code declares emitted at ts"],
+    ),
     "window: size": (
         lambda s: s.groupBy(tm.window("ts", "1 minute")).agg(v=tm.count(), name="op"),
         lambda s: s.groupBy(tm.window("ts", "2 minutes")).agg(v=tm.count(), name="op"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, state
 from tidemill.errors import InvalidInput
 from tidemill.testing import Tester
 
@@ -20,39 +19,23 @@ def test_options_of_file_sources_that_are_not_there_are_refused(option: str) -> 
         tm.Files("/lake/in", schema="k string", **{option: "7d"})
 
 
-def counting(folder: Path, root: Path, **options: Any) -> Any:
-    p = tm.Pipeline("moved")
-    p.read(tm.Files(str(folder), schema="k string", **options)).groupBy("k").agg(n=tm.count(), name="n")
-    return tm.open(p, root=str(root))
-
-
-def write(folder: Path, name: str) -> None:
-    folder.mkdir(exist_ok=True)
-    pq.write_table(pa.table({"k": ["a"]}), folder / name)
-
-
 def test_files_may_be_deleted_once_their_batch_is_committed(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    write(folder, "1.parquet")
-    repository = counting(folder, tmp_path / "root")
-    repository.init()
-    repository.run(engine="local")
-    (folder / "1.parquet").unlink()
-    write(folder, "2.parquet")
-    (progress,) = repository.run(engine="local")
+    world = World(tmp_path, name="moved")
+    (first,) = world.arrive("a,1\n")
+    assert world.run() == [0]
+    first.unlink()
+    world.put("2", "a,1\n")
+    (progress,) = world.open().run(engine="local")
     assert (progress.name, progress.numInputRows) == ("moved", 1)
-    assert [row["n"] for row in repository.state("n").to_pylist()] == [2]
+    assert state(world.open(), "counts") == {"a": 2}
 
 
 def test_a_run_without_caps_is_one_batch_and_with_them_as_many_as_it_takes(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    for number in range(3):
-        write(folder, f"{number}.parquet")
-    once = counting(folder, tmp_path / "once")
-    once.init()
-    assert [one.numInputRows for one in once.run(engine="local")] == [3]
-    capped = counting(folder, tmp_path / "capped", maxFilesPerTrigger=1)
-    capped.init()
+    world = World(tmp_path, root="capped")
+    world.arrive(*["a,1\n"] * 3)
+    once = World(tmp_path, over(lambda s: s.groupBy("k").agg(n=tm.count())), root="once", maxFilesPerTrigger=None)
+    assert [one.numInputRows for one in once.open().run(engine="local")] == [3]
+    capped = world.open()
     assert [one.numInputRows for one in capped.run(engine="local", max_batches=1)] == [1]
     assert [one.numInputRows for one in capped.run(engine="local")] == [1, 1]
     assert [commit.version for commit in capped.commits()] == [0, 1, 2]

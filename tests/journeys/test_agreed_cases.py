@@ -12,12 +12,12 @@ import click
 import pytest
 
 import tidemill as tm
+from tests.journeys.migrated import Place as Bank
+from tests.journeys.migrated import euros, sums, to_euros
 from tests.journeys.place import placed
 from tests.journeys.requeued import begin
 from tests.journeys.shop import arrive, opened, world
 from tests.journeys.test_agreed import called, stored
-from tests.unit.actions.migrated import Place as Bank
-from tests.unit.actions.migrated import euros, sums, to_euros
 from tests.world import run
 from tidemill.actions import carry_out
 from tidemill.actions.registry import ACTIONS
@@ -231,9 +231,8 @@ def test_a_migration_starts_no_engine_unless_it_rewrites(tmp_path: Path, monkeyp
 def test_in_the_shell_a_migration_is_bound_to_its_dry_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     other_columns(tmp_path)
     (tmp_path / "code.py").write_text(
-        f"from pathlib import Path\nfrom tests.unit.actions.migrated import Place, euros, to_euros\n"
-        f"place = Place.__new__(Place)\nplace.inbox, place.root = Path({str(tmp_path)!r}) / 'in', ''\n"
-        f"place.root = {str(tmp_path / 'root')!r}\np = place.opened(euros()).opened.pipeline\n"
+        f"from pathlib import Path\nfrom tests.journeys.migrated import Place, euros, to_euros\n"
+        f"p = Place(Path({str(tmp_path)!r})).opened(euros()).opened.pipeline\n"
     )
     code = [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json", "--reason=why"]
     code += ["--operator=sums", f"--function={tmp_path}/code.py:to_euros"]

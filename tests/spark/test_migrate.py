@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.unit.actions.migrated import Place, sums
-from tests.unit.actions.test_migrate import by_group, to_group
+from tests.journeys.migrated import Place, sums
+from tests.journeys.test_migrate import by_group, to_group
 from tidemill.actions import migrating
 
 pytestmark = pytest.mark.servers("start Spark")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from pathlib import Path
-from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -16,8 +13,6 @@ from tidemill.batch.ranges import cut
 from tidemill.batch.sequence import GROUP_BITS, group_of, groups_of, sequence
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import HASH_END
-
-SCHEMA = "k string, v int"
 
 
 def naive(groups: list[int], pass_number: int) -> list[int]:
@@ -62,95 +57,6 @@ def test_no_range_cuts_a_group(tasks: int) -> None:
 def test_more_tasks_than_groups_are_refused() -> None:
     with pytest.raises(InvalidInput, match="into 1,048,577 tasks: expected at most 1,048,576"):
         cut((1 << GROUP_BITS) + 1)
-
-
-# in a batch
-
-
-def twice(key: Any, value: Any, state: Any) -> tuple[str, int]:
-    state.update((state.getOption or 0) + 1)
-    return (value.k, state.get)
-
-
-def pipeline(folder: Path, which: str) -> tm.Pipeline:
-    p = tm.Pipeline("numbered")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema=SCHEMA))
-    sink = tm.Parquet(str(folder / "out"))
-    spec = tm.StateSpec.function(lambda t, k, v, s: twice(k, v, s))
-    counted = rows.groupBy("k").mapWithState(spec, stateSchema="int", outputSchema="k string, n int", name="counted")
-    if which == "keyed":
-        counted.write(sink, name="out")
-    elif which == "filtered":
-        counted.sql("SELECT * FROM rows WHERE n % 2 = 1").write(sink, name="out")
-    elif which == "keyless":
-        rows.write(sink, name="out")
-    elif which == "two sources":
-        more = p.read(tm.Files(str(folder / "in"), format="csv", schema=SCHEMA, pathGlobFilter="1*"), name="more")
-        rows.unionByName(more).write(sink, name="out")
-    elif which == "chained":
-        counted.groupBy("n").agg(k=tm.max("k"), name="by-n").write(sink, name="out")
-    else:
-        counted.write(tm.Parquet(str(folder / "out"), partitionBy=["n"]), name="out")
-    return p
-
-
-def outputs(folder: Path, which: str, tasks: int) -> list[dict[str, Any]]:
-    r = tm.open(pipeline(folder, which), root=str(folder / f"root-{which}-{tasks}"))
-    r.init()
-    r.run(engine="local", tasks=tasks, adopt_sink=True)
-    rows: list[dict[str, Any]] = r.outputs(sink="out").to_pylist()
-    return rows
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "in").mkdir()
-    chance = random.Random(3)
-    for number in range(4):
-        lines = [f"key-{chance.randint(0, 40)},{chance.randint(1, 9)}" for _ in range(150)]
-        (tmp_path / "in" / f"{number}.csv").write_text("\n".join(lines) + "\n")
-    return tmp_path
-
-
-@pytest.mark.parametrize("which", ["keyed", "filtered", "keyless", "two sources", "chained", "partitioned"])
-def test_rows_have_the_same_numbers_for_every_number_of_tasks(folder: Path, which: str) -> None:
-    one = outputs(folder, which, 1)
-    assert len(one) > 20
-    numbers = [row["_seq"] for row in one]
-    assert numbers == sorted(set(numbers))
-    for tasks in (2, 5):
-        assert outputs(folder, which, tasks) == one, tasks
-
-
-def test_the_latest_row_of_a_key_is_a_query(folder: Path) -> None:
-    for row in outputs(folder, "keyed", 3):
-        assert row["_batch_id"] == 0
-    (folder / "in" / "more.csv").write_text("key-1,1\nkey-1,1\n")
-    r = tm.open(pipeline(folder, "keyed"), root=str(folder / "root-keyed-3"))
-    r.run(engine="local", tasks=2)
-    newest = duckdb.sql(
-        f"""SELECT k, n FROM '{folder}/out/*.parquet'
-            QUALIFY row_number() OVER (PARTITION BY k ORDER BY _batch_id DESC, _seq DESC) = 1"""
-    ).fetchall()
-    state = r.state("counted")
-    assert dict(newest) == dict(zip(state["k"].to_pylist(), state["state"].to_pylist(), strict=True))
-
-
-def test_rows_of_one_call_for_all_keys_keep_their_order(folder: Path) -> None:
-    def step(rows: pa.Table, state: pa.Table, context: Any) -> tuple[pa.Table, pa.Table]:
-        return state, rows.select(["k", "v"]).sort_by("v")
-
-    p = tm.Pipeline("numbered")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema=SCHEMA))
-    rows.groupBy("k").apply_batch(step, stateSchema="n int", outputSchema=SCHEMA, name="step").write(
-        tm.Json(str(folder / "out")), name="out"
-    )
-    r = tm.open(p, root=str(folder / "root"))
-    r.init()
-    r.run(engine="local", tasks=2)
-    numbers = r.outputs().column("_seq").to_pylist()
-    assert len(numbers) == 600
-    assert numbers == sorted(set(numbers))
 
 
 def test_a_stream_with_a_column_of_that_name_is_refused() -> None:

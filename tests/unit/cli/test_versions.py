@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import tidemill as tm
 from tidemill.cli import versions
 from tidemill.cli.main import main
 
 
-def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_one_line_and_that_of_the_wheel(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tm.__version__ == version("tidemill")
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"tidemill {version('tidemill')}\n"
 

@@ -71,10 +71,3 @@ def test_keeping_late_rows_and_append_without_a_window_are_refused() -> None:
     with pytest.raises(InvalidInput, match="'append' is not allowed without a window") as caught:
         grouped.agg(n=tm.count(), outputMode="append")
     assert "or by that column" in str(caught.value)
-
-
-def test_state_with_another_end_of_keys_is_refused(tmp_path: Any) -> None:
-    root = str(tmp_path)
-    tm.open(by_time(), root=root).init()
-    with pytest.raises(InvalidInput, match=r"`keys end` = forgotten at ts, this code declares emitted at ts"):
-        tm.open(by_time(mode="append"), root=root).run(engine="local")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 from tidemill.testing import Tester
 
 SCHEMA = "k string, t timestamp"
@@ -150,17 +151,16 @@ def test_an_error_behind_another_operator_names_both_rows_and_that_operator(tmp_
     def fails(key, row, state):
         raise ValueError("no")
 
-    for number in range(5):
-        (tmp_path / f"{number}.json").write_text('{"k": "x"}\n')
-    p = tm.Pipeline("chain")
-    counts = p.read(tm.Files(str(tmp_path), format="json", schema="k string")).groupBy("k").agg(n=tm.count(), name="n")
-    spec = tm.StateSpec.function(lambda batchTime, key, row, state: fails(key, row, state))
-    counts.sql("SELECT * FROM rows WHERE n > 0").groupBy("n").mapWithState(spec, "int", "x int", name="second")
-    r = tm.open(p, root="memory://errors-behind-another-operator")
-    r.init()
+    def chained(rows: tm.Stream) -> None:
+        counts = rows.groupBy("k").agg(n=tm.count(), name="n")
+        spec = tm.StateSpec.function(lambda batchTime, key, row, state: fails(key, row, state))
+        counts.sql("SELECT * FROM rows WHERE n > 0").groupBy("n").mapWithState(spec, "int", "x int", name="second")
+
+    world = World(tmp_path, over(chained), maxFilesPerTrigger=None)
+    world.arrive(*["x,1\n"] * 5)
     with pytest.raises(tm.InvalidInput) as caught:
-        r.run(engine="local")
+        world.run()
     assert caught.value.first_line.endswith(
         "processing the row (n=5, k='x') that operator `n` emitted for key `'x'`; "
-        "rows of that key in this batch: `0.json` row 1, `1.json` row 1, `2.json` row 1 and 2 more"
+        "rows of that key in this batch: `0000.csv` row 1, `0001.csv` row 1, `0002.csv` row 1 and 2 more"
     )

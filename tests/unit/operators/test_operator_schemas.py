@@ -1,13 +1,17 @@
-"""Every operator: code that does not fit the state is refused before anything runs, and the message shows both."""
+"""Every operator: a declaration that does not fit the state is refused, and the message shows both."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tidemill as tm
+from tidemill.operators.contract import describe
+from tidemill.pipeline.job import compile_job
+from tidemill.protocol.compatible import compare_operator, refuse_differences, worst
 
 SCHEMA = "k string, other int, ts timestamp, n int"
 
@@ -70,6 +74,31 @@ def whole(state: str = "total long") -> Callable[[Any], Any]:
     return lambda s: s.groupBy("k").apply_batch(keep, state, "k string", name="op")
 
 
+class Living(tm.StatefulProcessor):
+    """One variable, with a time to live."""
+
+    def __init__(self, kind: str, ttl_ms: int | None) -> None:
+        self.kind, self.ttl_ms = kind, ttl_ms
+
+    def init(self, handle: Any) -> None:
+        """Its variable."""
+        if self.kind == "value":
+            handle.getValueState("seen", "n bigint", self.ttl_ms)
+        elif self.kind == "list":
+            handle.getListState("seen", "n bigint", self.ttl_ms)
+        else:
+            handle.getMapState("seen", "n bigint", "m bigint", self.ttl_ms)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        """Nothing."""
+        return iter(())
+
+
+def living(kind: str, ttl_ms: int | None) -> Callable[[Any], Any]:
+    processor = Living(kind, ttl_ms)
+    return lambda s: s.groupBy("k").transformWithState(processor, "k string", "update", "ProcessingTime", name="op")
+
+
 CHANGES = {
     "mapWithState: type": (mapped(), mapped("string"), ["state int", "state string"]),
     "mapWithState: name": (mapped("a int"), mapped("b int"), ["a int", "b int"]),
@@ -104,6 +133,11 @@ CHANGES = {
         lambda s: s.groupBy("k").agg(v=tm.sum("other"), name="op"),
         ["sum(n)", "sum(other)"],
     ),
+    "agg: end of keys": (
+        lambda s: s.groupBy("k", "ts").agg(n=tm.count(), name="op"),
+        lambda s: s.groupBy("k", "ts").agg(n=tm.count(), name="op", outputMode="append"),
+        ["`keys end` = forgotten at ts, this code declares emitted at ts"],
+    ),
     "window: size": (
         lambda s: s.groupBy(tm.window("ts", "1 minute")).agg(v=tm.count(), name="op"),
         lambda s: s.groupBy(tm.window("ts", "2 minutes")).agg(v=tm.count(), name="op"),
@@ -133,39 +167,41 @@ CHANGES = {
 }
 
 
+def recorded(declared: Callable[[Any], Any]) -> Any:
+    """Return what a repository records of the operator."""
+    p = tm.Pipeline("changing")
+    declared(p.read(tm.Rows(SCHEMA)).withWatermark("ts", "1 second"))
+    return json.loads(json.dumps(describe(compile_job(p).operators["op"].operator)))
+
+
+def refusal(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> tm.InvalidInput:
+    """Return the error of the second declaration over state of the first one."""
+    before, after = recorded(first), recorded(second)
+    assert compare_operator("op", before, before) == []
+    errors = []
+    for has_state, status in ((False, {"needs init"}), (True, {"needs migration", "refused"})):
+        found = compare_operator("op", before, after, has_state=has_state)
+        assert worst(found) in status
+        with pytest.raises(tm.InvalidInput) as refused:
+            refuse_differences(found)
+        errors.append(refused.value)
+    assert errors[0].message == errors[1].message
+    return errors[0]
+
+
 @pytest.mark.parametrize("change", CHANGES)
-def test_code_that_does_not_fit_the_state_is_refused_with_both_schemas(tmp_path: Any, change: str) -> None:
+def test_code_that_does_not_fit_the_state_is_refused_with_both_schemas(change: str) -> None:
     first, second, both = CHANGES[change]
-
-    def pipeline(operator: Callable[[Any], Any]) -> tm.Pipeline:
-        p = tm.Pipeline("changing")
-        operator(p.read(tm.Files(str(tmp_path), format="json", schema=SCHEMA)).withWatermark("ts", "1 second"))
-        return p
-
-    tm.open(pipeline(first), root=str(tmp_path / "root")).init()
-    assert tm.open(pipeline(first), root=str(tmp_path / "root")).run(engine="local") == []
-    with pytest.raises(tm.InvalidInput) as refused:
-        tm.open(pipeline(second), root=str(tmp_path / "root")).run(engine="local")
-    text = str(refused.value)
+    text = str(refusal(first, second))
     assert "`op`" in text
     for part in both:
         assert part in text, text
 
 
-def test_the_output_schema_of_an_operator_may_change(tmp_path: Any) -> None:
-    (tmp_path / "a.json").write_text('{"k": "a", "n": 1}\n')
-    (tmp_path / "b.json").write_text('{"k": "a", "n": 2}\n')
-
-    def repository(output: str, emitted: Any) -> tm.Repository:
-        p = tm.Pipeline("changing")
-        rows = p.read(tm.Files(str(tmp_path), format="json", schema=SCHEMA, maxFilesPerTrigger=1))
-        function = lambda batch_time, key, row, state: (state.update(row.n), emitted)[1]  # noqa: E731
-        rows.groupBy("k").mapWithState(tm.StateSpec.function(function), "int", output, name="op")
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    repository("n int", (1,)).init()
-    repository("n int", (1,)).run(engine="local", max_batches=1)
-    changed = repository("n string, more double", ("x", 0.5))
-    changed.run(engine="local")
-    assert changed.outputs(version=0).select(["n"]).to_pylist() == [{"n": 1}]
-    assert changed.outputs(version=1).select(["n", "more"]).to_pylist() == [{"n": "x", "more": 0.5}]
+@pytest.mark.parametrize("kind", ["value", "list", "map"])
+@pytest.mark.parametrize(("before", "after"), [(None, 1000), (1000, None)])
+def test_adding_or_removing_a_time_to_live_is_refused(kind: str, before: int | None, after: int | None) -> None:
+    shown = {None: kind, 1000: f"{kind} with ttl"}
+    assert refusal(living(kind, before), living(kind, after)).first_line == (
+        f"operator `op` has state made with `variable seen` = {shown[before]}, this code declares {shown[after]}"
+    )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 from tidemill.testing import Tester
 
 TIME = "2020-01-01T00:00:0"
@@ -213,17 +214,16 @@ def test_an_initial_state_of_columns_that_the_key_has_too(tmp_path: Path) -> Non
     def reported(key: Any, rows: Any, state: Any) -> Any:
         return (key, *state.get)
 
-    p = tm.Pipeline("named")
-    keyed = p.read(tm.Files(str(tmp_path / "in"), schema="user string")).groupBy("user")
-    keyed.mapGroupsWithState(reported, "k string, u string, n int", "user string, n int", name="op")
-    (tmp_path / "in").mkdir()
-    r = tm.open(p, root=str(tmp_path / "root"))
+    def keyed(rows: tm.Stream) -> None:
+        rows.groupBy("user").mapGroupsWithState(reported, "k string, u string, n int", "user string, n int", name="op")
+
+    r = World(tmp_path, over(keyed), schema="user string").open(init=False)
     r.init(initial_state={"op": [("a", {"user": "A", "n": 1})]})
     state = r.state("op")
     assert state.to_pylist()[0] | {"updated_at": 0} == {
         "user": "a", "value.user": "A", "n": 1, "updated_at": 0, "deadline": None,
     }  # fmt: skip
-    again = tm.open(p, root=str(tmp_path / "again"))
+    again = World(tmp_path, over(keyed), schema="user string", root="again").open(init=False)
     with pytest.raises(tm.InvalidInput, match="updated_at"):
         again.init(initial_state={"op": state})
     again.init(initial_state={"op": r.state("op", columns=["user", "value.user", "n"])})
@@ -322,14 +322,14 @@ def test_names_that_do_not_clash_stay_as_they_are() -> None:
 
 def test_a_state_is_searched_where_names_differ_by_case_alone(tmp_path: Path) -> None:
     """DuckDB, which evaluates conditions, ignores the case of names."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("a,1\n")
-    p = tm.Pipeline("p")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="Deadline string, v int"))
-    rows.groupBy("Deadline").agg(UPDATED_AT=tm.sum("v"), name="op")
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
-    repository.run(engine="local")
+    world = World(
+        tmp_path,
+        over(lambda s: s.groupBy("Deadline").agg(UPDATED_AT=tm.sum("v"), name="op")),
+        schema="Deadline string, v int",
+    )
+    world.arrive("a,1\n")
+    world.run()
+    repository = world.open()
     assert repository.outputs().column_names == ["Deadline", "UPDATED_AT", "_batch_id", "_seq"]
     found = repository.state("op", where="\"key.deadline\" = 'a' AND deadline IS NULL")
     assert found.select(["key.Deadline", "value.UPDATED_AT"]).to_pylist() == [

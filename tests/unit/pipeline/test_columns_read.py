@@ -12,6 +12,7 @@ import pytest
 
 import tidemill as tm
 from tests.unit.sources.reading import blocks
+from tests.world import World, over
 from tidemill.errors import InvalidInput
 from tidemill.pipeline.job import compile_job
 from tidemill.sources.contract import ReadContext
@@ -135,21 +136,15 @@ def test_text_is_read_whole(tmp_path: Path) -> None:
 def test_outputs_equal_those_of_reading_all_columns(
     tmp_path: Path, build: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "events"
-    folder.mkdir()
-
     def outputs(root: str) -> list[Any]:
-        pipeline = tm.Pipeline("columns")
-        build(pipeline.read(source(folder, maxFilesPerTrigger=1)))
-        repository = tm.open(pipeline, root=str(tmp_path / root))
-        repository.init()
+        repository = World(tmp_path, over(build), root=root, format="parquet", schema=SCHEMA).open()
         done = repository.run(engine="local")
         rows = [sorted(map(str, repository.outputs(version=one.batchId, sink=sink).to_pylist()))
-                for one in done for sink in compile_job(pipeline).outputs]  # fmt: skip
+                for one in done for sink in repository.opened.job.outputs]  # fmt: skip
         return [rows, [(one.numInputRows, one.late_rows) for one in done]]
 
-    write(folder, 10)
-    write(folder, 6)
+    for rows in (10, 6):
+        write(World(tmp_path).inbox, rows)
     found = outputs("some")
     monkeypatch.setattr("tidemill.pipeline.job.Job.reads", lambda self, node: None)
     assert found == outputs("all")

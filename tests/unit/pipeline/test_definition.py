@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 from tidemill.operators.map_with_state import StateSpec
 from tidemill.pipeline.definition import definitions
 from tidemill.pipeline.job import compile_job
@@ -191,18 +192,10 @@ def test_what_a_batch_changes_in_a_function_does_not_count(tmp_path: Path) -> No
         seen.append(key)
         state.update(1)
 
-    def opened() -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
-        spec = tm.StateSpec.function(remember)
-        rows.groupBy("k").mapWithState(spec, name="last", stateSchema="int", outputSchema="int")
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    (tmp_path / "in").mkdir()
-    for name in "ab":
-        (tmp_path / f"in/{name}.csv").write_text(f"{name}\n")
-    r = opened()
-    r.init()
+    spec = tm.StateSpec.function(remember)
+    world = World(tmp_path, over(lambda s: s.groupBy("k").mapWithState(spec, "int", "int", name="last")))
+    world.arrive("a,1\n", "b,1\n")
+    r = world.open()
     r.run(engine="local")
     assert seen, "the local engine calls the user's own function"
     first, second = (one.code["definitions"] for one in r.commits())

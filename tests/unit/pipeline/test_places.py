@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 from tidemill.errors import InvalidInput
 from tidemill.pipeline.places import check_places
 from tidemill.testing import Tester
@@ -244,12 +245,10 @@ def test_the_hint_about_instants_runs(tmp_path: Path) -> None:
     ],
 )
 def test_a_repository_that_fails_a_check_can_still_be_read(tmp_path: Path, write: Any) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.json").write_text('{"k":"a"}\n')
-    before = tm.open(looped(str(tmp_path / "in"), tm.Json(tmp_path / "out")), root=str(tmp_path / "root"))
-    before.init()
-    before.run(engine="local")
-    now = tm.open(looped(str(tmp_path / "in"), tm.Json(tmp_path / "in")), root=str(tmp_path / "root"))
+    world = World(tmp_path, over(lambda rows: rows.write(tm.Json(tmp_path / "out"))))
+    world.arrive("a,1\n")
+    world.run()
+    now = world.but(over(lambda rows: rows.write(tm.Json(tmp_path / "in")))).open(init=False)
     with pytest.raises(InvalidInput, match="the folder that source `source` reads"):
         write(now)
     assert (now.head.version, now.outputs().num_rows, len(now.commits())) == (0, 1, 1)  # type: ignore[union-attr]
@@ -273,15 +272,19 @@ def test_a_source_that_would_read_the_repository_is_refused(tmp_path, source, ro
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")
     p = tm.Pipeline("own")
-    rows = p.read(tm.Files(str(tmp_path / source), format="json", schema="k string", **options))
-    rows.groupBy("k").agg(n=tm.count(), name="n")
-    r = tm.open(p, root=str(tmp_path / root))
+    p.read(tm.Files(str(tmp_path / source), format="json", schema="k string", **options)).groupBy("k").agg(n=tm.count())
     if refusal is None:
-        r.init()
+        check_places(p, str(tmp_path / root), {})
         return
     with pytest.raises(tm.InvalidInput, match=refusal):
-        r.init()
-    assert not list((tmp_path / "data").rglob("*.json"))
+        check_places(p, str(tmp_path / root), {})
+
+
+def test_an_init_that_is_refused_writes_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, root="in/root", recursiveFileLookup=True)
+    with pytest.raises(tm.InvalidInput, match="contains the repository"):
+        world.open()
+    assert not list(world.inbox.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 
 
 @pytest.fixture
@@ -49,22 +50,22 @@ def test_a_source_without_rows_and_a_wrong_number_are_refused(tmp_path):
         p.preview()
 
 
-def test_an_error_of_a_users_function_is_invalid_input_with_its_traceback(folder, tmp_path):
+def test_an_error_of_a_users_function_is_invalid_input_with_its_traceback(tmp_path):
     """`p.preview` raises the same error as a run."""
 
     def failing(rows):
         raise KeyError("no such shop")
 
-    p = tm.Pipeline("few")
-    rows = p.read(tm.Files(str(folder), format="csv", schema="k string, v int, ts timestamp"))
-    rows.map_batches(failing, "k string").groupBy("k").agg(n=tm.count(), name="counts")
+    def counted(rows):
+        rows.map_batches(failing, "k string").groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = World(tmp_path, over(counted))
+    world.arrive("a,1\nb,2\n")
     with pytest.raises(tm.InvalidInput) as previewed:
-        p.preview()
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
+        world.pipeline().preview()
     with pytest.raises(tm.InvalidInput) as raised:
-        repository.run(engine="local")
-    for error, place in ((previewed.value, "source `source`"), (raised.value, "`0.csv`")):
+        world.run()
+    for error, place in ((previewed.value, "source `source`"), (raised.value, "`0000.csv`")):
         line, _, trace = str(error).partition("\n")
         assert line == f"a function given to map_batches raised `KeyError: 'no such shop'` on rows of {place}"
         assert f'File "{__file__}"' in trace and "in failing" in trace

@@ -7,19 +7,17 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests.world import World
 from tidemill.repo.open import on_branch
 from tidemill.repo.overtaken import fenced_if_overtaken
 
 
 @pytest.fixture
 def r(tmp_path: Path) -> tm.Repository:
-    p = tm.Pipeline("branches")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.json").write_text('{"k": "x"}\n')
-    p.read(tm.Files(str(tmp_path / "in"), format="json", schema="k string")).groupBy("k").agg(n=tm.count())
-    made = tm.open(p, root=str(tmp_path / "root"))
-    made.init()
-    made.run(engine="local")
+    world = World(tmp_path)
+    world.arrive("x,1\n")
+    world.run()
+    made = world.open()
     made.branch("fix")
     return made
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, run, state
 from tidemill.engines.local import LocalEngine
 from tidemill.protocol.records import Commit, Plan
 from tidemill.repo.opened import Opened
@@ -31,7 +32,7 @@ class Beside:
     def execute(self, work: Any) -> list[bytes]:
         self.executed += 1
         if self.executed == 1:
-            assert [one.version for one in self.other.run(engine="local")] == [0, 1, 2, 3, 4, 5]
+            assert run(self.other) == [0, 1, 2, 3, 4, 5]
         return LocalEngine(1).execute(work)
 
 
@@ -46,34 +47,27 @@ class Started(Choice):
         return self.start()
 
 
-def opened(folder: Path) -> tm.Repository:
-    p = tm.Pipeline("beside")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
-    rows.groupBy("k").agg(n=tm.count()).write(tm.Json(str(folder / "out")))
-    return tm.open(p, root=str(folder / "root"))
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
-def test_an_overtaken_run_continues_from_the_head_and_repeats_no_batch(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(6):
-        (tmp_path / "in" / f"{number}.csv").write_text("a\n")
-    repository = opened(tmp_path)
-    repository.init()
-    engine = Beside(opened(tmp_path))
+def test_an_overtaken_run_continues_from_the_head_and_repeats_no_batch(world: World) -> None:
+    world.arrive(*["a,1\n"] * 6)
+    repository = world.open()
+    engine = Beside(world.open())
     drained = Drain(repository.opened, Started(repository.opened, lambda: engine), Limits(), None).run()
     assert (drained.already, drained.versions, engine.executed) == ([0], [], 1)
-    assert repository.state().column("n").to_pylist() == [6]
-    assert len(list((tmp_path / "out").glob("*.json"))) == 6
+    assert state(repository, "counts") == {"a": 6}
+    assert [row["n"] for row in world.published()] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeated(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("a\n")
-    repository = opened(tmp_path)
-    repository.init()
+def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeated(world: World) -> None:
+    world.arrive("a,1\n")
+    repository = world.open()
 
     def slow_start() -> Any:
-        opened(tmp_path).run(engine="local")
+        world.run()
         raise_if_used = Beside(repository)
         raise_if_used.executed = 1
         return raise_if_used
@@ -84,17 +78,15 @@ def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeate
     assert repository.head.version == 0
 
 
-def test_a_plan_abandoned_while_the_engine_starts_is_not_reported_as_committed(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("a\n")
-    repository = opened(tmp_path)
-    repository.init()
+def test_a_plan_abandoned_while_the_engine_starts_is_not_reported_as_committed(world: World) -> None:
+    world.arrive("a,1\n")
+    repository = world.open()
     given_up: list[int] = []
     starts = itertools.count()
 
     def slow_start() -> Any:
         if next(starts) == 1:  # the first is before the plan
-            given_up.append(opened(tmp_path).replan("a test").version)
+            given_up.append(world.open().replan("a test").version)
         return LocalEngine(1)
 
     drained = Drain(repository.opened, Started(repository.opened, slow_start), Limits(), None).run()
@@ -137,25 +129,22 @@ def by_timeouts(grouped: Any) -> tm.Stream:
 
 
 def test_a_clock_that_moved_backwards_is_a_warning_and_files_in_another_order_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def levels() -> list[str]:
-        repository.run(engine="local")
+        run(repository)
         found = [record.levelname for record in caplog.records if "never goes back" in record.message]
         caplog.clear()
         return found
 
     caplog.set_level("INFO", "tidemill")
-    (tmp_path / "in").mkdir()
-    for number, seconds in enumerate((1_600_000_300, 1_600_000_100, 1_600_000_200)):
-        file = tmp_path / "in" / f"{number}.csv"
-        file.write_text("a\n")
-        os.utime(file, (seconds, seconds))
-    repository = opened(tmp_path)
-    repository.init()
+    for seconds in (1_600_000_300, 1_600_000_100, 1_600_000_200):
+        for file in world.arrive("a,1\n"):
+            os.utime(file, (seconds, seconds))
+    repository = world.open()
     assert levels() == ["INFO"]
     monkeypatch.setattr(planning, "now_ms", lambda: 10**12)
-    (tmp_path / "in" / "9.csv").write_text("a\n")
+    world.arrive("a,1\n")
     assert levels() == ["WARNING"]
 
 
@@ -165,41 +154,36 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "now_ms", lambda: next(times))
 
 
-def with_one_file(declared: Any, folder: Path) -> tm.Repository:
-    """A repository over `folder/in`, with one waiting file."""
-    (folder / "in").mkdir()
-    (folder / "in" / "0.csv").write_text("a\n")
-    p = tm.Pipeline("again")
-    declared(p.read(tm.Files(str(folder / "in"), format="csv", schema="k string")).groupBy("k"))
-    repository = tm.open(p, root=f"memory://{folder}")
-    repository.init()
-    return repository
+def with_one_file(declared: Any, world: World) -> tm.Repository:
+    """A repository with one waiting file."""
+    world.arrive("a,1\n")
+    return world.but(over(lambda rows: declared(rows.groupBy("k")))).open()
 
 
 @pytest.mark.parametrize("declared", [by_timers, by_timeouts])
 def test_a_run_ends_even_if_every_timeout_arms_the_next(
-    declared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    declared: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    repository = with_one_file(declared, tmp_path)
+    repository = with_one_file(declared, world)
 
-    def run() -> list[str]:
+    def kinds() -> list[str]:
         return [one.kind for one in repository.run(engine="local", max_batches=9)]
 
-    assert run() == ["batch", "sweep"]
-    assert run() == ["sweep"]
+    assert kinds() == ["batch", "sweep"]
+    assert kinds() == ["sweep"]
     assert [one.kind for one in repository.sweep(engine="local")] == ["sweep"]
-    (tmp_path / "in" / "1.csv").write_text("b\n")
-    assert run() == ["batch", "sweep"]
+    world.arrive("b,1\n")
+    assert kinds() == ["batch", "sweep"]
     assert sorted(repository.outputs(version=5).column("k").to_pylist()) == ["a", "b"]
 
 
 def test_a_sweep_planned_by_an_earlier_run_does_not_replace_the_sweep_of_this_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    repository = with_one_file(by_timeouts, tmp_path)
-    repository.run(engine="local", max_batches=1)
+    repository = with_one_file(by_timeouts, world)
+    run(repository, max_batches=1)
     head = repository.head
     assert head is not None
     left = planning.sweep_plan(repository.opened, head, head.batch_time_ms + SECOND + 1)
@@ -208,14 +192,14 @@ def test_a_sweep_planned_by_an_earlier_run_does_not_replace_the_sweep_of_this_ru
 
 
 def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    repository = with_one_file(by_timers, tmp_path)
+    repository = with_one_file(by_timers, world)
 
     def arrives(progress: Any) -> None:
         if progress.version == 1:
-            (tmp_path / "in" / "1.csv").write_text("b\n")
+            world.arrive("b,1\n")
 
     here = Choice(repository.opened, None, "local", 1)
     drained = Drain(repository.opened, here, Limits(max_batches=9), arrives).run()
@@ -224,30 +208,20 @@ def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_next_ru
     assert [one.kind for one in drained.progress] == ["batch", "sweep"]
 
 
-def test_a_drain_lists_its_source_once_whatever_the_number_of_batches(tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(5):
-        (tmp_path / "in" / f"{number}.csv").write_text("a\n")
-    repository = opened(tmp_path)
-    repository.init()
+def test_a_drain_lists_its_source_once_whatever_the_number_of_batches(world: World, monkeypatch) -> None:
+    world.arrive(*["a,1\n"] * 5)
+    repository = world.open()
     listed, real = [], tm.Files.look
     monkeypatch.setattr(tm.Files, "look", lambda self, *given: (listed.append(1), real(self, *given))[1])
-    assert len(repository.run(engine="local")) == 5
+    assert len(run(repository)) == 5
     assert len(listed) == 1
-    assert repository.run(engine="local") == []
+    assert run(repository) == []
     assert len(listed) == 2
 
 
-def test_a_file_that_arrives_during_a_drain_waits_for_the_next_run(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(2):
-        (tmp_path / "in" / f"{number}.csv").write_text("a\n")
-    repository = opened(tmp_path)
-    repository.init()
-
-    def arrive(progress: Any) -> None:
-        (tmp_path / "in" / f"later-{progress.version}.csv").write_text("b\n")
-
-    assert len(repository.run(engine="local", on_progress=arrive)) == 2
-    assert len(repository.run(engine="local")) == 2
-    assert {row["k"]: row["n"] for row in repository.state().to_pylist()} == {"a": 2, "b": 2}
+def test_a_file_that_arrives_during_a_drain_waits_for_the_next_run(world: World) -> None:
+    world.arrive(*["a,1\n"] * 2)
+    repository = world.open()
+    assert len(run(repository, on_progress=lambda _: world.arrive("b,1\n"))) == 2
+    assert len(run(repository)) == 2
+    assert state(repository, "counts") == {"a": 2, "b": 2}

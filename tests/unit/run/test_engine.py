@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,36 +11,53 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.unit.protocol import valid_records as make
+from tests.world import World
+from tidemill.pipeline.job import Job, compile_job
 from tidemill.protocol.records import OperatorMetrics
 from tidemill.run import backlog, drain
 from tidemill.run import engine as chosen
 from tidemill.run import plan as planning
 from tidemill.settings import Settings
 
-
-def pipeline(folder: Path, kind: str = "agg", form: str = "csv") -> tm.Pipeline:
-    p = tm.Pipeline("sized")
-    rows = p.read(tm.Files(str(folder), format=form, schema="k string, n int", maxFilesPerTrigger=1))
-    keyed = rows.groupBy("k")
-    if kind == "agg":
-        keyed.agg(n=tm.sum("n"), name="op")
-    elif kind == "function":
-        keyed.mapWithState(tm.StateSpec.function(lambda v, s: s.update(v)), "int", "k string", value="n", name="op")
-    else:
-        keyed.applyInPandasWithState(
-            lambda key, frames, state: iter(()), "k string", "n int", "append", "NoTimeout", name="op"
-        )
-    return p
-
-
 ROW = "a" * 37 + ",1\n"
 """40 bytes: so long that the rows of a file count as its bytes."""
 
 
-def write(folder: Path, *sizes: int, first: int = 0, row: str = ROW) -> None:
-    folder.mkdir(exist_ok=True)
-    for number, size in enumerate(sizes, first):
-        (folder / f"{number:03}.csv").write_text(row * (size // len(row)))
+def declared(kind: str, rows: tm.Stream) -> None:
+    keyed = rows.groupBy("k")
+    if kind == "agg":
+        keyed.agg(n=tm.sum("v"), name="op")
+    elif kind == "function":
+        keyed.mapWithState(tm.StateSpec.function(lambda v, s: s.update(v)), "int", "k string", value="v", name="op")
+    else:
+        keyed.applyInPandasWithState(
+            lambda key, frames, state: iter(()), "k string", "n int", "append", "NoTimeout", name="op"
+        )
+
+
+def job(kind: str) -> Job:
+    p = tm.Pipeline("sized")
+    declared(kind, p.read(tm.Rows("k string, v int")))
+    return compile_job(p)
+
+
+class Sized(World):
+    """A repository for which 2000 bytes are little input: eight times `local_bytes`, because it calls no functions."""
+
+    def __init__(self, folder: Path, local_bytes: int = 250) -> None:
+        super().__init__(
+            folder, lambda p, world: declared("agg", world.read(p)), conf={"tidemill.local_bytes": local_bytes}
+        )
+
+    def write(self, *sizes: int, first: int = 0, row: str = ROW) -> None:
+        for number, size in enumerate(sizes, first):
+            self.put(f"{number:03}", row * (size // len(row)))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Sized:
+    return Sized(tmp_path)
 
 
 class Started:
@@ -57,47 +73,44 @@ class Started:
 
 
 @pytest.mark.parametrize(
-    ("kind", "limit", "size", "chosen"),
-    [
-        ("agg", 1000, 8000, "local"),
-        ("agg", 1000, 8040, "spark"),
-        ("function", 1000, 1000, "local"),
-        ("function", 1000, 1040, "spark"),
-        ("pandas", 16000, 1000, "local"),
-        ("pandas", 16000, 1040, "spark"),
-    ],
+    ("kind", "limit", "largest"), [("agg", 1000, 8000), ("function", 1000, 1000), ("pandas", 16000, 1000)]
 )
-def test_what_a_row_costs_decides_how_much_input_is_small(
-    kind: str, limit: int, size: int, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_row_costs_decides_how_much_input_is_small(kind: str, limit: int, largest: int) -> None:
+    settings = Settings(local_bytes=limit)
+    for size in (largest, largest + 1):
+        plan = make.plan(splits=(make.split(size=size),))
+        assert chosen.is_small(job(kind), settings, None, plan) == (size == largest)
+    behind = make.plan(splits=(make.split(size=largest),), outstanding_bytes=1)
+    assert not chosen.is_small(job(kind), settings, None, behind), "files that wait behind the batch count"
+
+
+@pytest.mark.parametrize(("size", "engine"), [(2000, "local"), (2040, "spark")])
+def test_a_run_starts_the_engine_that_was_chosen(
+    size: int, engine: str, place: Sized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "in", size)
+    place.write(size)
     started = Started(monkeypatch)
-    r = tm.open(pipeline(tmp_path / "in", kind), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": limit})
-    r.init()
-    r.run(engine="auto", max_batches=1)
-    assert started.names == [chosen]
+    place.open().run(engine="auto", max_batches=1)
+    assert started.names == [engine]
 
 
-def test_a_backlog_counts_and_a_drain_stays_with_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 1000, 1000, 1000)
+def test_a_backlog_counts_and_a_drain_stays_with_spark(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(1000, 1000, 1000)
     started = Started(monkeypatch)
-    conf = {"tidemill.local_bytes": 250}  # 2000 bytes without functions
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf=conf)
-    r.init()
+    r = place.open()
     assert len(r.run(engine="auto")) == 3
     assert started.names == ["spark"], "the last batches are small, but Spark runs"
-    write(tmp_path / "in", 1000, 1000, 1000, 1000)
+    place.write(1000, 1000, 1000, 1000)
     r.run(engine="auto")
     assert started.names == ["spark", "local"]
 
 
-def test_a_later_run_escalates_when_more_has_arrived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 1000)
+def test_a_later_run_escalates_when_more_has_arrived(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(1000)
     started = Started(monkeypatch)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
+    r = place.open()
     r.run(engine="auto")
-    write(tmp_path / "in", 1000, 3000)
+    place.write(1000, 3000)
     r.run(engine="auto")
     assert started.names == ["local", "spark"]
 
@@ -124,33 +137,26 @@ class Arriving:
         monkeypatch.setattr(planning, "listing", listed)
 
 
-def opened(tmp_path: Path, **conf: object) -> tm.Repository:
-    """Open a repository for which 2000 bytes are little input."""
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250, **conf})
-    r.init()
-    return r
-
-
 def drained(r: tm.Repository, engine: str = "auto") -> list[int]:
     """Run, and return how many files each batch left waiting."""
     return [one.numFilesOutstanding for one in r.run(engine=engine)]
 
 
-def test_a_drain_moves_to_spark_when_its_backlog_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, 400)
+def test_a_drain_moves_to_spark_when_its_backlog_grows(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(400, 400)
     started = Started(monkeypatch)
-    r = opened(tmp_path)
-    Arriving(monkeypatch, lambda: write(tmp_path / "in", 1000, 1000, first=10))
+    r = place.open()
+    Arriving(monkeypatch, lambda: place.write(1000, 1000, first=10))
     assert drained(r) == [1, 2, 1, 0], "the files that made it move are read in the same drain"
     assert started.names == ["local", "spark"]
     assert r.state("op")["n"].to_pylist() == [70], "a row of every 40 bytes"
 
 
-def test_what_arrives_during_a_drain_waits_if_it_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, 400)
+def test_what_arrives_during_a_drain_waits_if_it_is_small(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(400, 400)
     started = Started(monkeypatch)
-    r = opened(tmp_path)
-    Arriving(monkeypatch, lambda: write(tmp_path / "in", 1000, 600, first=10))
+    r = place.open()
+    Arriving(monkeypatch, lambda: place.write(1000, 600, first=10))
     assert drained(r) == [1, 0], "otherwise a drain with a steady producer would never end"
     assert drained(r) == [1, 0]
     assert started.names == ["local", "local"]
@@ -158,20 +164,20 @@ def test_what_arrives_during_a_drain_waits_if_it_is_small(tmp_path: Path, monkey
 
 @pytest.mark.parametrize(("every_s", "listings"), [(0, 4), (3600, 1)])
 def test_a_long_drain_lists_again_after_a_while(
-    every_s: float, listings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    every_s: float, listings: int, place: Sized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "in", 400, 400, 400, 400)
+    place.write(400, 400, 400, 400)
     Started(monkeypatch)
-    r = opened(tmp_path)
+    r = place.open()
     arriving = Arriving(monkeypatch, lambda: None, every_s)
     assert drained(r) == [3, 2, 1, 0]
     assert arriving.listings == listings
 
 
-def test_a_listing_that_took_long_is_not_soon_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, 400, 400)
+def test_a_listing_that_took_long_is_not_soon_made_again(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(400, 400, 400)
     Started(monkeypatch)
-    r = opened(tmp_path)
+    r = place.open()
     arriving = Arriving(monkeypatch, lambda: None)
     monkeypatch.setattr(backlog, "LISTING_SHARE", 1_000_000)
     assert drained(r) == [2, 1, 0]
@@ -180,92 +186,75 @@ def test_a_listing_that_took_long_is_not_soon_made_again(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(("engine", "size"), [("local", 400), ("spark", 400), ("auto", 3000)])
 def test_a_drain_whose_engine_is_certain_lists_once_although_files_arrive(
-    engine: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, size: int, place: Sized, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "in", size, 400)
+    place.write(size, 400)
     started = Started(monkeypatch)
-    r = opened(tmp_path)
-    arriving = Arriving(monkeypatch, lambda: write(tmp_path / "in", 3000, 3000, first=10))
+    r = place.open()
+    arriving = Arriving(monkeypatch, lambda: place.write(3000, 3000, first=10))
     assert drained(r, engine) == [1, 0]
     assert arriving.listings == 1
     assert started.names == ["local" if engine == "local" else "spark"]
 
 
-def test_files_that_are_not_read_again_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, 400, 400)
+def test_files_that_are_not_read_again_do_not_count(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(400, 400, 400)
     started = Started(monkeypatch)
-    p = tm.Pipeline("sized")
-    rows = p.read(
-        tm.Files(
-            str(tmp_path / "in"), format="csv", schema="k string, n int", maxFilesPerTrigger=1, overwritten="ignore"
-        )
-    )
-    rows.groupBy("k").agg(n=tm.sum("n"), name="op")
-    r = tm.open(p, root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
+    r = place.but(overwritten="ignore").open()
     r.run(engine="auto", max_batches=1)
-    Arriving(monkeypatch, lambda: (write(tmp_path / "in", 4000), write(tmp_path / "in", 40, first=10)))
+    Arriving(monkeypatch, lambda: (place.write(4000), place.write(40, first=10)))
     assert drained(r) == [1, 0], "the first file was read, and the new one is small"
     assert started.names == ["local", "local"]
 
 
-def test_an_error_of_the_backlog_is_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, 400, 400)
+def test_an_error_of_the_backlog_is_for_the_next_run(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(400, 400, 400)
     Started(monkeypatch)
-    r = opened(tmp_path)
+    r = place.open()
     drained_first = r.run(engine="auto", max_batches=1)
     assert [one.numFilesOutstanding for one in drained_first] == [2]
-    arriving = Arriving(monkeypatch, lambda: write(tmp_path / "in", 4000))  # the file that was read
+    arriving = Arriving(monkeypatch, lambda: place.write(4000))  # the file that was read
     assert drained(r) == [1, 0]
     assert arriving.listings == 2
     with pytest.raises(tm.InvalidInput, match=r"000\.csv.* was modified after it was read"):
         r.run(engine="auto")
 
 
-def test_many_short_rows_are_not_little_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 400, row="a,1\n")
+def test_many_short_rows_are_not_little_input(place: Sized, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write(400, row="a,1\n")
     started = Started(monkeypatch)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 250})
-    r.init()
+    r = place.open()
     r.run(engine="auto")
-    write(tmp_path / "in", 204, first=1, row="a,1\n")  # as many rows as 2040 bytes of long ones
+    place.write(204, first=1, row="a,1\n")  # as many rows as 2040 bytes of long ones
     r.run(engine="auto")
     assert started.names == ["local", "spark"], "without an earlier version, the bytes of the file count"
 
 
 def test_a_given_session_means_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 4)
+    world = World(tmp_path)
+    world.arrive("a,1\n")
     started = Started(monkeypatch)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"))
-    r.init()
-    r.run(spark=object(), engine="auto")
+    world.open().run(spark=object(), engine="auto")
     assert started.names == ["spark"]
 
 
 def test_without_pyspark_everything_runs_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "in", 4000)
+    place = Sized(tmp_path, local_bytes=1)
+    place.write(4000)
     started = Started(monkeypatch, has_spark=False)
-    r = tm.open(pipeline(tmp_path / "in"), root=str(tmp_path / "root"), conf={"tidemill.local_bytes": 1})
-    r.init()
-    r.run(engine="auto")
+    place.open().run(engine="auto")
     assert started.names == ["local"]
 
 
 def test_large_state_means_spark() -> None:
-    p = tm.Pipeline("sized")
-    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="op")
-    tester = tm.testing.Tester(p)
-    tester.batch([("a",)])
-    r = tester.repository
-    head: Any = r.head
-    plan: Any = r.opened.log.plan(0)
-    assert chosen.is_small(r.opened.job, Settings(), head, plan)
-    large = head.operators | {"op": OperatorMetrics(state_bytes=5 * 1024**3), "gone": OperatorMetrics(state_bytes=1)}
-    assert not chosen.is_small(r.opened.job, Settings(), dataclasses.replace(head, operators=large), plan)
+    large = OperatorMetrics(state_bytes=Settings().local_state_bytes + 1)
+    for operator, is_small in (("op", False), ("gone", True)):
+        head = make.commit(operators={operator: large})
+        assert chosen.is_small(job("agg"), Settings(), head, make.plan(1)) == is_small, operator
 
 
 def test_the_commit_and_the_progress_say_which_engine_ran_and_no_jvm_started(tmp_path: Path) -> None:
-    write(tmp_path / "in", 4)
+    World(tmp_path).arrive("a,1\n")
     code = (
         "import sys, tidemill as tm\n"
         "p = tm.Pipeline('sized')\n"

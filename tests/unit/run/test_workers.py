@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World
 from tidemill.batch import inspection
 from tidemill.batch.inspection import Inspection
 from tidemill.engines.local import LocalEngine
@@ -50,20 +51,13 @@ def remote(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Remote]:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Open:
-    folder = tmp_path / "in 100%"
-    folder.mkdir()
-    (folder / "a.csv").write_text("k,n\na,1\n")
-    (folder / "b.csv").write_text("k,n\na,2\n")
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p, inbox="in 100%").groupBy("k").agg(n=tm.count(), name="counts")
 
-    def make(**conf: Any) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(folder, format="csv", header=True, schema="k string, n int", maxFilesPerTrigger=1))
-        rows.groupBy("k").agg(n=tm.sum("n"), name="sums")
-        repository = tm.open(p, root=str(tmp_path / "root"), conf=conf)
-        repository.init()
-        return repository
-
-    return make
+    world = World(tmp_path, build)
+    for name in "ab":
+        world.put(name, "a,1\n", inbox="in 100%")
+    return lambda **conf: world.open(conf=conf)
 
 
 def has_no_plan(root: Path) -> bool:

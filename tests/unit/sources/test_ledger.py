@@ -8,6 +8,7 @@ import pytest
 
 import tidemill as tm
 from tests.unit.protocol import valid_records
+from tests.world import Build, World, run, state
 from tidemill._native import StateMap
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import HASH_END, Plan, Split
@@ -173,31 +174,22 @@ def test_swapped_source_names_are_refused() -> None:
 
 
 def test_a_renamed_source_stops_a_run_and_changes_nothing(tmp_path) -> None:
-    (tmp_path / "in").mkdir()
+    def counted(source: str) -> Build:
+        return lambda p, world: world.read(p, source).groupBy("k").agg(n=tm.count(), name="counts")
 
-    def repository(name: str) -> tm.Repository:
-        p = tm.Pipeline("clicks")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="k string"), name=name)
-        rows.groupBy("k").agg(n=tm.count(), name="counts")
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    def put(number: int) -> None:
-        (tmp_path / "in" / f"{number}.json").write_text('{"k": "a"}\n')
-
-    put(0)
-    repository("clicks").init()
-    repository("clicks").run(engine="local")
-    put(1)
-    with pytest.raises(InvalidInput, match=r"source `others` would read file `0\.json` again: batch 0 already read"):
-        repository("others").run(engine="local")
-    assert len(repository("others").commits()) == 1
-    (progress,) = repository("clicks").run(engine="local")
-    assert progress.numInputRows == 1
-    assert repository("clicks").state("counts").column("n").to_pylist() == [2]
-    (tmp_path / "in" / "0.json").unlink()
-    (tmp_path / "in" / "1.json").unlink()
-    put(2)
-    (progress,) = repository("others").run(
-        engine="local"
-    )  # none of the files that were read remains, so the rename cannot be seen
-    assert progress.numInputRows == 1
+    clicks = World(tmp_path, counted("clicks"))
+    others = clicks.but(counted("others"))
+    (first,) = clicks.arrive("a,1\n")
+    assert clicks.run() == [0]
+    (second,) = clicks.arrive("a,1\n")
+    renamed = others.open(init=False)
+    with pytest.raises(InvalidInput, match=r"source `others` would read file `0000\.csv` again: batch 0 already read"):
+        run(renamed)
+    assert len(renamed.commits()) == 1
+    assert clicks.run() == [1]
+    assert state(clicks.open(), "counts") == {"a": 2}
+    first.unlink()
+    second.unlink()
+    others.put("2", "a,1\n")
+    (progress,) = others.open(init=False).run(engine="local")
+    assert progress.numInputRows == 1, "none of the files that were read remains, so the rename cannot be seen"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, run, state
 from tidemill.engines.local import LocalEngine
 from tidemill.repo.operators import committed_state
 from tidemill.upkeep.merge_choice import MergeRule
@@ -26,43 +28,33 @@ def total(batch_time, user, row, state):
     return (user, state.get)
 
 
-class Shop:
-    """A pipeline that sums by user; a negative number removes the user."""
+def users(name: str = "users") -> Callable[[tm.Stream], Any]:
+    spec = tm.StateSpec.function(total)
+    return lambda s: s.groupBy("user").mapWithState(
+        spec, stateSchema="long", outputSchema="user string, n long", name=name
+    )
 
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        (base / "in").mkdir()
+
+class Shop(World):
+    """A pipeline that sums by user; a negative number removes the user. A dict has the same sums."""
+
+    def __init__(self, folder: Path) -> None:
+        conf = {"tidemill.disk_cache_bytes": 0}
+        super().__init__(folder, over(users()), schema="user string, n int", conf=conf)
         self.model: dict[str, int] = {}
-        self.files = 0
         self.repository = self.open()
-        self.repository.init()
 
-    def open(self) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        p.read(tm.Files(str(self.base / "in"), format="json", schema="user string, n int")).groupBy(
-            "user"
-        ).mapWithState(
-            tm.StateSpec.function(total), stateSchema="long", outputSchema="user string, n long", name="users"
-        )
-        return tm.open(p, root=str(self.base / "root"), conf={"tidemill.disk_cache_bytes": 0})
-
-    def write(self, rows: list[tuple[str, int]]) -> None:
-        lines = "".join(json.dumps({"user": user, "n": n}) + "\n" for user, n in rows)
-        (self.base / "in" / f"{self.files:05d}.json").write_text(lines)
-        self.files += 1
+    def batch(self, rows: list[tuple[str, int]], tasks: int = 1) -> None:
+        self.arrive(rows)
+        run(self.repository, tasks=tasks)
         for user, n in rows:
             if n < 0:
                 self.model.pop(user, None)
             else:
                 self.model[user] = self.model.get(user, 0) + n
 
-    def run(self, rows: list[tuple[str, int]], tasks: int = 1) -> None:
-        self.write(rows)
-        self.repository.run(engine="local", tasks=tasks)
-
     def seen(self, version: int | None = None) -> dict[str, int]:
-        table = self.open().state("users", version=version)
-        return dict(zip(*(column.to_pylist() for column in table.columns[:2]), strict=True))
+        return state(self.open(), "users", version)
 
     def check(self) -> None:
         assert self.seen() == self.model

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.unit.upkeep.merged import ALL, HERE_OR_IN_TASKS, RANGES, Shop, total
+from tests.unit.upkeep.merged import ALL, HERE_OR_IN_TASKS, RANGES, Shop, users
+from tests.world import over
 from tidemill.protocol.records import HASH_END
 from tidemill.state import versions
 from tidemill.upkeep import merging
@@ -20,7 +21,7 @@ from tidemill.upkeep.merging import merge, plan_merges
 def shop(tmp_path: Path) -> Shop:
     found = Shop(tmp_path)
     for number in range(5):
-        found.run([(f"u{number}", 1), ("all", 1)])
+        found.batch([(f"u{number}", 1), ("all", 1)])
     return found
 
 
@@ -35,7 +36,7 @@ def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> N
     assert not report.overtaken and not report.left
     assert [one.sequence for one in shop.live] == [5]
     shop.check()
-    shop.run([("u0", 1), ("u1", -1)])
+    shop.batch([("u0", 1), ("u1", -1)])
     assert [one.sequence for one in shop.live] == [5, 6]
     shop.check()
 
@@ -51,7 +52,7 @@ def test_merged_segments_are_found_in_the_cache(shop: Shop, monkeypatch) -> None
 
 def test_older_versions_read_as_before(shop: Shop) -> None:
     merge(shop.repository.opened, rule=ALL)
-    shop.run([("u0", 7)])
+    shop.batch([("u0", 7)])
     assert [shop.seen(version)["all"] for version in range(5)] == [1, 2, 3, 4, 5]
     assert shop.seen(5)["u0"] == 8
 
@@ -73,10 +74,10 @@ def test_before_the_first_batch_there_is_nothing_to_merge(tmp_path: Path) -> Non
 
 
 def test_a_removed_key_stays_removed_below_and_above_a_base(shop: Shop) -> None:
-    shop.run([("u2", -1)])
+    shop.batch([("u2", -1)])
     merge(shop.repository.opened, rule=ALL)
     assert "u2" not in shop.seen()
-    shop.run([("all", -1)])
+    shop.batch([("all", -1)])
     merge(shop.repository.opened, rule=ALL)
     shop.check()
     assert shop.seen(5).keys() == {"u0", "u1", "u3", "u4", "all"}
@@ -85,11 +86,11 @@ def test_a_removed_key_stays_removed_below_and_above_a_base(shop: Shop) -> None:
 
 def test_a_state_of_which_all_keys_are_removed_has_no_segments_left(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
-    shop.run([("u", 1)])
-    shop.run([("u", -1)])
+    shop.batch([("u", 1)])
+    shop.batch([("u", -1)])
     [merged] = merge(shop.repository.opened, rule=ALL).merged
     assert merged.outputs == 0 and shop.live == [] and shop.seen() == {}
-    shop.run([("u", 2)])
+    shop.batch([("u", 2)])
     shop.check()
 
 
@@ -101,7 +102,7 @@ def test_a_base_is_not_laid_below_a_younger_merge_that_dropped_tombstones(shop: 
     [planned] = plan_merges(context, ALL)
     runs = merging._merge(context, planned)
     monkeypatch.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
-    shop.run([("u2", -1)])
+    shop.batch([("u2", -1)])
     assert len(shop.live) == 1 and "u2" not in shop.seen()
     monkeypatch.setattr(merging, "_is_live", lambda *_: True)  # an entry that should not have been written
     merging._Recording(context, planned, runs).record()
@@ -115,7 +116,7 @@ def test_an_entry_ends_earlier_ones_that_the_head_no_longer_uses(shop: Shop) -> 
     context = shop.repository.opened
     for number in range(3):
         merge(context, rule=ALL)
-        shop.run([("u9", number)])
+        shop.batch([("u9", number)])
     assert len(context.refresh().bases) == 1
     assert len(shop.files_of_bases()) == 3
     assert [shop.seen(version)["all"] for version in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
@@ -133,34 +134,26 @@ def test_a_base_of_a_base_is_laid_although_no_batch_ran_between(shop: Shop) -> N
 
 
 def test_only_newer_layers_are_merged_while_the_oldest_is_large(shop: Shop) -> None:
-    shop.run([(f"many{number}", 1) for number in range(100)])
+    shop.batch([(f"many{number}", 1) for number in range(100)])
     merge(shop.repository.opened, rule=ALL)
-    shop.run([("u0", -1)])
-    shop.run([("u1", 1)])
+    shop.batch([("u0", -1)])
+    shop.batch([("u1", 1)])
     report = merge(shop.repository.opened, rule=MergeRule(ratio=4, least_rows=0))
     assert [one.inputs for one in report.merged] == [2]
     assert [(one.rows, one.sequence) for one in shop.live] == [(106, 6), (2, 8)]
     shop.check()
-    shop.run([("u1", 1)])
+    shop.batch([("u1", 1)])
     shop.check()
 
 
 def test_an_operator_that_was_dropped_is_not_merged(shop: Shop) -> None:
-    p = tm.Pipeline("shop")
-    p.read(tm.Files(str(shop.base / "in"), format="json", schema="user string, n int")).groupBy("user").agg(
-        n=tm.count(), name="other"
-    )
-    repository = tm.open(p, root=str(shop.base / "root"))
+    repository = shop.but(over(lambda s: s.groupBy("user").agg(n=tm.count(), name="other"))).open(init=False)
     repository.init(drop=["users"])
     assert plan_merges(repository.opened, ALL) == []
 
 
 def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
-    p = tm.Pipeline("shop")
-    p.read(tm.Files(str(shop.base / "in"), format="json", schema="user string, n int")).groupBy("user").mapWithState(
-        tm.StateSpec.function(total), stateSchema="long", outputSchema="user string, n long", name="people"
-    )
-    r = tm.open(p, root=str(shop.base / "root"))
+    r = shop.but(over(users("people"))).open(init=False)
     r.migrate(rename={"users": "people"}, reason="a test")
     before = r.state("people").sort_by("user")
     assert len(merge(r.opened, rule=ALL).merged) == 1
@@ -170,7 +163,7 @@ def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
 
 
 def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
-    shop.run([(f"many{number}", 1) for number in range(40)])
+    shop.batch([(f"many{number}", 1) for number in range(40)])
     bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.opened, RANGES))
     assert bounds[0][0] == 0 and bounds[-1][1] == HASH_END
     assert all(one[1] + 1 == other[0] for one, other in pairwise(bounds))

@@ -22,12 +22,12 @@ UNCACHED = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0}
 def shop(tmp_path: Path) -> Shop:
     found = Shop(tmp_path)
     for number in range(5):
-        found.run([(f"u{number}", 1), ("all", 1)])
+        found.batch([(f"u{number}", 1), ("all", 1)])
     return found
 
 
 def test_tasks_merge_as_many_ranges_as_the_engine_runs_at_once_and_a_deadline_ends_the_call(shop: Shop) -> None:
-    shop.run([(f"many{number}", 1) for number in range(40)])
+    shop.batch([(f"many{number}", 1) for number in range(40)])
     ranges = len(plan_merges(shop.repository.opened, RANGES))
     report = merge(shop.repository.opened, time.monotonic() - 1, rule=RANGES, engine=lambda: LocalEngine(2))
     assert len(report.merged) == 2 and len(report.left) == ranges - 2 > 1
@@ -38,7 +38,7 @@ def test_tasks_merge_as_many_ranges_as_the_engine_runs_at_once_and_a_deadline_en
 
 
 def test_files_of_tasks_are_stored_again_if_another_entry_has_their_number(shop: Shop) -> None:
-    shop.run([(f"many{number}", 1) for number in range(40)])
+    shop.batch([(f"many{number}", 1) for number in range(40)])
     theirs = shop.open()
 
     class Overtaken(LocalEngine):
@@ -79,7 +79,7 @@ def test_a_large_run_is_stored_in_parts(shop: Shop, engine, monkeypatch) -> None
 
 
 def test_key_ranges_are_merged_one_by_one_and_a_deadline_ends_the_call(shop: Shop) -> None:
-    shop.run([(f"many{number}", 1) for number in range(40)])
+    shop.batch([(f"many{number}", 1) for number in range(40)])
     ranges = len(plan_merges(shop.repository.opened, RANGES))
     assert ranges > 3
     for call in range(1, ranges + 1):
@@ -89,7 +89,7 @@ def test_key_ranges_are_merged_one_by_one_and_a_deadline_ends_the_call(shop: Sho
         assert seen == [(1, ranges - call + 1)]
         shop.check()
     assert merge(shop.repository.opened, rule=RANGES).merged == []
-    shop.run([("u0", 1)], tasks=3)
+    shop.batch([("u0", 1)], tasks=3)
     shop.check()
 
 
@@ -133,17 +133,17 @@ def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: S
     runs = merging._merge(context, planned)
     with monkeypatch.context() as patched:
         patched.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
-        shop.run([("u2", -1)])
+        shop.batch([("u2", -1)])
     with monkeypatch.context() as patched:
         patched.setattr(merging, "_is_live", lambda *_: True)  # it saw the head before the batch
         merging._Recording(context, planned, runs).record()
     [lost] = shop.files_of_bases()
     assert collect_garbage(context).deleted == 0 and context.refresh().bases_ended == 0  # older versions may use it
-    shop.run([("u0", 1)])
+    shop.batch([("u0", 1)])
     assert len(merge(context, rule=ALL).merged) == 1
     assert context.refresh().bases_ended == 2
     assert collect_garbage(context).deleted == 0 and lost in shop.files_of_bases()
-    shop.run([("u0", 1)])
+    shop.batch([("u0", 1)])
     collect_garbage(context)
     assert lost not in shop.files_of_bases() and len(shop.files_of_bases()) == 1
     assert [shop.seen(version)["all"] for version in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
@@ -177,14 +177,14 @@ def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: S
         monkeypatch.setattr(where, "merged_runs", merge_)
         with monkeypatch.context() as patched:
             patched.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
-            shop.run([("u2", -1)])
+            shop.batch([("u2", -1)])
         assert shop.open().maintain(keep_versions=1).deleted > 0
         return merge_(*arguments)
 
     where = merging if engine is None else tasks_of_merges
     merge_ = where.merged_runs
     monkeypatch.setattr(where, "merged_runs", batch_and_collect)
-    context = tm.open(shop.repository.opened.pipeline, root=str(shop.base / "root"), conf=UNCACHED).opened
+    context = shop.open(conf=UNCACHED).opened
     assert len(merge(context, rule=ALL, engine=engine).overtaken) == 1
     shop.check()
 
@@ -193,7 +193,7 @@ def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: S
 def test_a_damaged_input_is_an_error(shop: Shop, engine) -> None:
     name = shop.live[0].name
     shop.repository.opened.store.put(name, b"damaged")
-    context = tm.open(shop.repository.opened.pipeline, root=str(shop.base / "root"), conf=UNCACHED).opened
+    context = shop.open(conf=UNCACHED).opened
     with pytest.raises(tm.CorruptState, match=f"read `{name}`: found checksum"):
         merge(context, rule=ALL, engine=engine)
     assert context.refresh().bases == []

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, state
 from tidemill.cli.main import main
 from tidemill.errors import Exit
 from tidemill.protocol.refs import Refs
@@ -28,34 +29,23 @@ SPEC = tm.StateSpec.function(word_count)
 PAIRS = [("a", 5), ("b", 10), (None, 1)]
 
 
-def pipeline(spec=SPEC, state="long", name="count", key="word", rows="word string, one int"):
+def counting(spec=SPEC, kind="long", name="count"):
+    output = "word string, total long, closed boolean"
+    return lambda s: s.groupBy("word").mapWithState(spec, stateSchema=kind, outputSchema=output, value="one", name=name)
+
+
+def pipeline(spec=SPEC, rows="word string, one int"):
     p = tm.Pipeline("words")
-    words = p.read(tm.Rows(rows))
-    words.groupBy(key).mapWithState(
-        spec, stateSchema=state, outputSchema="word string, total long, closed boolean", value="one", name=name
-    )
+    counting(spec)(p.read(tm.Rows(rows)))
     return p
 
 
-def files(tmp_path, spec=SPEC, name="count", second=None, state="long"):
-    """Return the same pipeline over files, with its own repository."""
-    (tmp_path / "in").mkdir(exist_ok=True)
-    p = tm.Pipeline("words")
-    words = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="word string, one int")).groupBy("word")
-    output = "word string, total long, closed boolean"
-    words.mapWithState(spec, stateSchema=state, outputSchema=output, value="one", name=name)
-    if second is not None:
-        words.mapWithState(second, stateSchema="long", outputSchema=output, value="one", name="second")
-    return tm.open(p, root=str(tmp_path / "root"))
+class Words(World):
+    """The same operator over files."""
 
-
-def arrive(tmp_path, number, text):
-    (tmp_path / "in" / f"{number}.csv").write_text(text)
-
-
-def states(repository, operator=None, version=None):
-    table = repository.state(operator, version=version)
-    return dict(zip(table.column("word").to_pylist(), table.column("state").to_pylist(), strict=True))
+    def __init__(self, folder, spec=SPEC, second=None, kind="long"):
+        operators = [counting(spec, kind)] if second is None else [counting(spec), counting(second, name="second")]
+        super().__init__(folder, over(*operators), name="words", schema="word string, one int")
 
 
 TABLE = pa.table({"state": pa.array([5, 10, 1], pa.int64()), "word": pa.array(["a", "b", None])})
@@ -67,14 +57,14 @@ TABLE = pa.table({"state": pa.array([5, 10, 1], pa.int64()), "word": pa.array(["
 )
 def test_keys_have_their_initial_state_in_the_first_batch_and_nothing_is_emitted_without_data(data, tasks):
     t = Tester(pipeline(SPEC.initialState(data)), tasks=tasks)
-    assert states(t.repository, version=-1) == states(t.repository) == dict(PAIRS)
+    assert state(t.repository, "count", -1) == state(t.repository, "count") == dict(PAIRS)
     first = t.batch([("a", 1), ("c", 1)])
     assert sorted(first.outputs) == [("a", 6, False), ("c", 1, False)]
     assert first.state == {"a": 6, "b": 10, "c": 1, None: 1}
     assert first.metrics.stateOperators[0]["numRowsTotal"] == 4
     t.restart()
     assert t.batch([("b", 1)]).state == {"a": 6, "b": 11, "c": 1, None: 1}
-    assert states(t.repository, version=-1) == dict(PAIRS)
+    assert state(t.repository, "count", -1) == dict(PAIRS)
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -123,17 +113,15 @@ def test_an_event_time_timeout_counts_from_the_first_watermark_that_moved(tasks)
 
 def test_an_operator_added_later_begins_with_its_initial_state(tmp_path):
     first = SPEC.initialState([("z", 9)])
-    r = files(tmp_path, first)
-    r.init()
-    arrive(tmp_path, 0, "a,1\n")
-    r.run(engine="local")
-    r = files(tmp_path, first, second=SPEC.timeout("10 seconds").initialState(PAIRS))
-    r.init()
-    assert states(r, "second") == dict(PAIRS) and states(r, "count") == {"a": 1, "z": 9}
+    words = Words(tmp_path, first)
+    words.arrive("a,1\n")
+    words.run()
+    r = Words(tmp_path, first, second=SPEC.timeout("10 seconds").initialState(PAIRS)).open()
+    assert state(r, "second") == dict(PAIRS) and state(r, "count") == {"a": 1, "z": 9}
     assert json.loads((tmp_path / "root/words/refs/0000000001.json").read_text())["kind"] == "operators"
-    arrive(tmp_path, 1, "a,1\n")
+    words.arrive("a,1\n")
     r.run(engine="local", batch_time=50_000)
-    assert states(r, "second") == {"a": 6, "b": 10, None: 1} and states(r, "count") == {"a": 2, "z": 9}
+    assert state(r, "second") == {"a": 6, "b": 10, None: 1} and state(r, "count") == {"a": 2, "z": 9}
     assert r.head.operators["second"].rows_total == 3
     r.init()  # nothing more to tell
     assert not (tmp_path / "root/words/refs/0000000002.json").exists()
@@ -141,34 +129,35 @@ def test_an_operator_added_later_begins_with_its_initial_state(tmp_path):
 
 def test_init_replaces_the_initial_state_of_the_code_and_can_run_again(tmp_path):
     pq.write_table(TABLE, tmp_path / "given.parquet")
-    r = files(tmp_path, SPEC.initialState([("x", 1)]))
+    words = Words(tmp_path, SPEC.initialState([("x", 1)]))
+    r = words.open(init=False)
     for _ in range(2):
         r.init(initial_state={"count": str(tmp_path / "given.parquet")})
-        assert states(r) == dict(PAIRS)
+        assert state(r, "count") == dict(PAIRS)
     assert not (tmp_path / "root/words/refs/0000000001.json").exists()
     r.init(initial_state={"count": [("y", 2)]})  # before the first batch it may change
-    assert states(r) == {"y": 2}
-    arrive(tmp_path, 0, "y,1\n")
+    assert state(r, "count") == {"y": 2}
+    words.arrive("y,1\n")
     r.run(engine="local")
-    assert states(r) == {"y": 3}
+    assert state(r, "count") == {"y": 3}
     r.init()  # what the code gives is not looked at again
     r.init(initial_state={"count": [("y", 2)]})  # the same as was written
     with pytest.raises(tm.InvalidInput, match="`count` already has state in version"):
         r.init(initial_state={"count": [("y", 3)]})
-    assert states(r) == {"y": 3}
+    assert state(r, "count") == {"y": 3}
 
 
 def test_a_void_commit_before_the_first_batch_keeps_the_initial_state(tmp_path):
-    r = files(tmp_path, SPEC.initialState(PAIRS))
-    r.init()
-    arrive(tmp_path, 0, "a,1,2,3\n")
+    words = Words(tmp_path, SPEC.initialState(PAIRS))
+    r = words.open()
+    words.put("0", "a,1,2,3\n")
     with pytest.raises(tm.InvalidInput):
         r.run(engine="local")
     r.replan("a bad file")
-    assert states(r) == states(r, version=0) == states(r, version=-1) == dict(PAIRS)
-    arrive(tmp_path, 0, "a,1\n")
+    assert state(r, "count") == state(r, "count", 0) == state(r, "count", -1) == dict(PAIRS)
+    words.put("0", "a,1\n")
     r.run(engine="local")
-    assert states(r) == {"a": 6, "b": 10, None: 1}
+    assert state(r, "count") == {"a": 6, "b": 10, None: 1}
 
 
 def test_the_command_line_accepts_a_parquet_file_and_a_folder(tmp_path, capsys):
@@ -185,7 +174,7 @@ def test_the_command_line_accepts_a_parquet_file_and_a_folder(tmp_path, capsys):
     )
     common = ["init", f"{tmp_path}/words.py:p", "--root", f"{tmp_path}/root"]
     assert main([*common, "--initial-state", f"count={tmp_path}/given"]) == Exit.DONE
-    assert states(files(tmp_path)) == {"a": 5, "b": 10}
+    assert state(Words(tmp_path).open(init=False), "count") == {"a": 5, "b": 10}
     for wrong, status, said in (
         ("count", Exit.USAGE, "expects OPERATOR=PATH"),
         (f"count={tmp_path}/none.parquet", Exit.FAILED, "found no Parquet file at"),
@@ -197,12 +186,12 @@ def test_the_command_line_accepts_a_parquet_file_and_a_folder(tmp_path, capsys):
 
 
 def test_an_operator_that_changes_before_its_first_batch_needs_its_initial_state_again(tmp_path):
-    files(tmp_path).init(initial_state={"count": PAIRS})
-    changed = files(tmp_path, state="double")
+    Words(tmp_path).open(init=False).init(initial_state={"count": PAIRS})
+    changed = Words(tmp_path, kind="double").open(init=False)
     with pytest.raises(tm.InvalidInput, match="has changed since its initial state was written"):
         changed.init()
     changed.init(initial_state={"count": [("a", 0.5)]})
-    assert states(changed) == {"a": 0.5}
+    assert state(changed, "count") == {"a": 0.5}
 
 
 def test_keys_and_states_of_several_columns_have_an_initial_state(tmp_path):
@@ -220,8 +209,8 @@ def test_keys_and_states_of_several_columns_have_an_initial_state(tmp_path):
         rows.mapWithState(spec(data), stateSchema=Seen, outputSchema="long", name="seen")
         return Tester(p).repository.state().to_pylist()
 
-    for state in (Seen(1, "x"), (1, "x"), {"n": 1, "last": "x"}, tm.Row(n=1, last="x")):
-        (row,) = given([(("k", "2024-01-01T00:00:00"), state)])
+    for seen in (Seen(1, "x"), (1, "x"), {"n": 1, "last": "x"}, tm.Row(n=1, last="x")):
+        (row,) = given([(("k", "2024-01-01T00:00:00"), seen)])
         assert (row["a"], row["b"].isoformat(), row["n"], row["last"]) == ("k", "2024-01-01T00:00:00+00:00", 1, "x")
     with pytest.raises(tm.InvalidInput, match="the key 'k' has the state|has the key 'k', expected 2 values"):
         given([("k", (1, "x"))])
@@ -249,9 +238,8 @@ def test_keys_and_states_of_several_columns_have_an_initial_state(tmp_path):
     ],
 )
 def test_an_invalid_initial_state_is_an_error_and_nothing_is_written(tmp_path, data, said):
-    r = files(tmp_path, SPEC.initialState(data))
     with pytest.raises(tm.InvalidInput) as caught:
-        r.init()
+        Words(tmp_path, SPEC.initialState(data)).open()
     assert said in str(caught.value) and "operator `count`" in str(caught.value)
     assert not (tmp_path / "root/words/refs").exists()
 

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World, run
 from tidemill.reading import read
 from tidemill.testing import Tester
 
 
-def opened(tmp_path: Path, sink: str) -> tm.Repository:
-    p = tm.Pipeline("renamed")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="shop string, n int"))
-    rows.write(tm.Json(str(tmp_path / "out")), name=sink)
-    return tm.open(p, root=str(tmp_path / "root"))
+def copied(sink: str) -> Build:
+    return lambda p, world: world.read(p).write(tm.Json(world.out), name=sink)
 
 
 @pytest.fixture
 def renamed(tmp_path: Path) -> tm.Repository:
     """Return a repository with a batch under the sink `before` and one under the sink `after`."""
-    (tmp_path / "in").mkdir()
+    world = World(tmp_path, schema="shop string, n int")
     for number, sink in enumerate(("before", "after")):
-        (tmp_path / "in" / f"{number}.csv").write_text(f"Bonn,{number}\n")
-        repository = opened(tmp_path, sink)
-        repository.init()
-        repository.run(engine="local")
-    return repository
+        world.arrive(f"Bonn,{number}\n")
+        assert world.but(copied(sink)).run() == [number]
+    return world.but(copied("after")).open()
 
 
 def test_outputs_of_a_sink_that_the_code_no_longer_has_are_read_by_its_name(renamed: tm.Repository) -> None:
@@ -53,10 +48,6 @@ def test_a_file_of_unknown_form_is_corrupt_state(renamed: tm.Repository) -> None
         read._rows(renamed.opened, newer, "before")
 
 
-def test_the_version_of_tidemill_is_that_of_the_wheel() -> None:
-    assert tm.__version__ == importlib.metadata.version("tidemill")
-
-
 def test_a_condition_over_the_state_uses_utc_in_any_time_zone():
     p = tm.Pipeline("zones", timeZone="America/New_York")
     p.read(tm.Rows("k string, ts timestamp")).groupBy("k").agg(last=tm.max("ts"))
@@ -66,21 +57,18 @@ def test_a_condition_over_the_state_uses_utc_in_any_time_zone():
 
 
 def test_state_has_the_type_of_its_batch_if_the_code_changed_after_init_and_replan(tmp_path: Path) -> None:
-    def opened(schema: str) -> tm.Repository:
-        p = tm.Pipeline("types")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="shop string, n int"))
+    def kept(schema: str) -> Build:
         keep = tm.StateSpec.function(lambda row, state: state.update(row.n) if row else None)
-        rows.groupBy("shop").mapWithState(keep, schema, "int", name="last")
-        return tm.open(p, root=str(tmp_path / "root"))
+        return lambda p, world: world.read(p).groupBy("shop").mapWithState(keep, schema, "int", name="last")
 
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("Bonn,seven\n")
-    opened("string").init()
+    texts = World(tmp_path, kept("string"), schema="shop string, n int")
+    numbers = texts.but(kept("bigint"))
+    texts.put("0", "Bonn,seven\n")
     with pytest.raises(tm.InvalidInput, match="found `seven`"):
-        opened("string").run(engine="local")
-    opened("string").replan("not a number")
-    (tmp_path / "in" / "0.csv").write_text("Bonn,7\n")
-    opened("bigint").run(engine="local")
+        texts.run()
+    texts.open().replan("not a number")
+    texts.put("0", "Bonn,7\n")
+    run(numbers.open(init=False))
     for operator in ("last", None):
-        table = opened("bigint").state(operator, columns=["shop", "state"])
+        table = numbers.open(init=False).state(operator, columns=["shop", "state"])
         assert table.to_pylist() == [{"shop": "Bonn", "state": 7}]

@@ -23,7 +23,7 @@ from tidemill.demo import flights
 pytestmark = pytest.mark.servers("run the demo")
 
 DAYS = 42
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(*options: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 
 Build = Callable[[tm.Stream], Any]
 
@@ -29,26 +30,18 @@ def counts(name: str = "counts", **functions: Any) -> Build:
     return lambda s: s.groupBy("user").agg(name=name, **functions)
 
 
-class Place:
-    """An inbox and a repository, for pipelines that differ."""
+class Place(World):
+    """A repository for pipelines that differ."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.inbox = folder, folder / "in"
-        self.inbox.mkdir()
+    def __init__(self, folder: Path, root: str = "root") -> None:
+        super().__init__(folder, name="bank", root=root, schema="user string, cents int, other int")
 
-    def opened(self, *builds: Build, root: str = "root") -> tm.Repository:
-        p = tm.Pipeline("bank")
-        s = p.read(tm.Files(str(self.inbox), format="csv", schema="user string, cents int, other int"))
-        for build in builds:
-            build(s)
-        return tm.open(p, root=str(self.folder / root))
+    def opened(self, *builds: Build) -> tm.Repository:
+        return self.but(over(*builds)).open(init=False)
 
-    def begun(self, *builds: Build) -> tm.Repository:
-        r = self.opened(*builds)
-        r.init()
-        (self.inbox / "1.csv").write_text("ann,1,1\n")
-        r.run(engine="local")
-        return r
+    def begun(self, *builds: Build) -> None:
+        self.arrive("ann,1,1\n")
+        assert self.but(over(*builds)).run() == [0]
 
     def objects(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in (self.folder / "root").rglob("*") if path.is_file()}
@@ -132,7 +125,7 @@ def test_every_difference_is_named_and_a_run_agrees(place: Place, change: str) -
     assert found(r) == expected
     assert place.objects() == before
     refusals = [d for d in r.check().differences if d.status != OK]
-    (place.inbox / "2.csv").write_text("bob,2,2\n")
+    place.arrive("bob,2,2\n")
     if not refusals:
         (progress,) = r.run(engine="local")
         assert set(progress.stateChanges) == {operator for operator, *_ in expected[1]}
@@ -169,6 +162,6 @@ def test_changed_columns_of_a_sink_and_a_moved_repository_are_refused(place: Pla
     assert (report.status, report.differences[0].what) == (REFUSED, "sink")
     assert "has columns `v string`, this code writes `v double`" in report.differences[0].outcome
     (place.folder / "root").rename(place.folder / "moved")
-    report = place.opened(written("varchar"), root="moved").check()
+    report = Place(place.folder, "moved").opened(written("varchar")).check()
     assert (report.status, report.differences[0].what) == (REFUSED, "repository")
     assert "has moved" in report.differences[0].outcome

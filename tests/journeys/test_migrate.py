@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidemill as tm
-from tests.unit.actions.migrated import (
+from tests.journeys.migrated import (
     USERS,
     Build,
     Place,
@@ -52,7 +52,7 @@ def test_a_function_changes_columns_and_keeps_times_and_older_versions_keep_thei
     assert ms(r, "updated_at") == {1000}
     assert r.state("sums", version=0) == before
     assert r.check().status == "compatible"
-    place.put([("u7", 3), ("new", 1)])
+    place.arrive([("u7", 3), ("new", 1)])
     r.run(engine="local")
     assert (values(r)["u7"], values(r)["new"]) == (0.10, 0.01)
     assert r.verify(deep=True).problems == []
@@ -76,14 +76,14 @@ def test_many_ranges_give_one_result_for_any_number_of_tasks(
     assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}
     checksums = [segment.checksum for segment in commit.state["sums"]["state"]]
     assert len(set(checksums)) == 7
-    place.put([("u7", 3)])
+    place.arrive([("u7", 3)])
     r.run(engine="local", tasks=tasks)
     assert values(r)["u7"] == 0.10
 
 
 def test_keys_change_and_rows_with_one_key_are_merged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.begun(sums())
-    place.put([("u3", 1000)])
+    place.arrive([("u3", 1000)])
     place.opened(sums()).run(engine="local")
     monkeypatch.setattr(migrating, "RANGE_ROWS", 30)
     r, before = place.opened(by_group), place.segments()
@@ -109,7 +109,7 @@ def test_keys_change_and_rows_with_one_key_are_merged(place: Place, monkeypatch:
     assert updated == {g: datetime.fromtimestamp(2 if g == 3 else 1, UTC) for g in range(10)}
     kept = {one.name for commit in r.commits() for one in commit.state["sums"]["state"]}
     assert place.segments() == {Path(name).name for name in kept}
-    place.put([("u3", 1)])
+    place.arrive([("u3", 1)])
     r.run(engine="local")
     assert values(r)[3] == sum(range(3, USERS, 10)) + 1001
 
@@ -144,7 +144,7 @@ def test_an_operator_is_renamed_without_writing_its_state(place: Place) -> None:
     assert [(one.old, one.new) for one in commit.renamed] == [("sums", "totals")]
     assert (place.segments(), place.segments("totals")) == (before, set())
     assert values(r, "totals") == values(r, "sums", version=0)
-    place.put([("u7", 3)])
+    place.arrive([("u7", 3)])
     r.run(engine="local")
     assert values(r, "totals")["u7"] == 10
     with pytest.raises(tm.InvalidInput, match="operator `sums` has no state in this repository"):
@@ -157,7 +157,7 @@ def test_an_operator_is_renamed_without_writing_its_state(place: Place) -> None:
     assert back.run(engine="local") == [] and values(back)["u7"] == 10
     gone = place.opened(euros("other"))
     gone.init(drop=["sums"])
-    place.put([("u7", 3)])
+    place.arrive([("u7", 3)])
     gone.run(engine="local")
     assert values(gone, "other") == {"u7": 0.03}
 
@@ -167,14 +167,14 @@ def test_a_renamed_operator_can_be_dropped(place: Place) -> None:
     place.opened(sums(name="totals")).migrate({}, rename={"sums": "totals"}, reason="a test")
     r = place.opened(euros("other"))
     r.init(drop=["totals"])
-    place.put([("a", 1)])
+    place.arrive([("a", 1)])
     r.run(engine="local")
     assert r.head is not None and set(r.head.state) == {"other"}
     with pytest.raises(tm.InvalidInput, match="no state in this repository, which has state for `other`"):
         place.opened(sums(name="totals")).run(engine="local")
     again = place.opened(sums(), euros("other"))
     again.init()
-    place.put([("a", 1)])
+    place.arrive([("a", 1)])
     again.run(engine="local")
     assert again.head is not None and (set(again.head.state), again.head.renamed) == ({"sums", "other"}, [])
 
@@ -189,12 +189,12 @@ def test_names_can_be_exchanged_in_three_migrations(place: Place) -> None:
         r.migrate({}, rename=rename, reason="a test")
         assert r.check().status == "compatible"
     assert r.head is not None and [(one.old, one.new) for one in r.head.renamed] == [("b", "a"), ("a", "b")]
-    place.put([("u1", 5)])
+    place.arrive([("u1", 5)])
     r.run(engine="local")
     assert (values(r, "b")["u1"], values(r, "a")["u1"]) == (6, 2)
     only = place.opened(sums(name="b"))
     only.init(drop=["a"])
-    place.put([("u1", 5)])
+    place.arrive([("u1", 5)])
     only.run(engine="local")
     assert values(only, "b")["u1"] == 11
 
@@ -237,7 +237,7 @@ def test_partial_values_of_aggregates_are_migrated(place: Place) -> None:
         {"counts": lambda t: t.drop_columns(["total"]).rename_columns(["user", "rows", "m.sum", "m.count"])},
         reason="fewer",
     )
-    place.put([("u4", 8)])
+    place.arrive([("u4", 8)])
     r.run(engine="local")
     rows = r.state("counts").drop_columns(["updated_at", "deadline"]).to_pylist()
     assert {row["user"]: (row["rows"], row["m"]) for row in rows}["u4"] == (2, 6.0)
@@ -267,7 +267,7 @@ def visits(**arguments: str) -> Build:
 
 def test_each_variable_of_a_processor_has_a_function_and_lists_keep_their_order(place: Place) -> None:
     place.begun(visits(count="n int"), users=3)
-    place.put([("u1", 5), ("u1", 6)])
+    place.arrive([("u1", 5), ("u1", 6)])
     place.opened(visits(count="n int")).run(engine="local")
     r = place.opened(visits(count="times int", item="euros double"))
     times = {"count": lambda t: t.rename_columns(["user", "times"])}
@@ -322,6 +322,6 @@ def test_a_timeout_is_added_to_groups_whose_rows_then_say_that_they_exist(place:
     place.begun(grouped("NoTimeout"), users=3)
     r = place.opened(grouped("ProcessingTimeTimeout"))
     r.migrate({"g": lambda t: t.append_column("deadline", pa.nulls(t.num_rows, pa.timestamp("ms", "UTC")))}, "a test")
-    place.put([("u1", 5)])
+    place.arrive([("u1", 5)])
     r.run(engine="local")
     assert values(r, "g")["u1"] == 6

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.unit.cli.read_here import PIPELINE, objects
+from tests.journeys.sales import PIPELINE, objects, sold
+from tests.world import World, run
 from tidemill import names
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
@@ -18,17 +19,7 @@ from tidemill.errors import StoreUnavailable
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pipeline `sales.py` at version 1, and one file waiting."""
-    home = tmp_path_factory.mktemp("sales")
-    (home / "sales.py").write_text(PIPELINE)
-    (home / "in").mkdir()
-    (home / "in" / "a.csv").write_text("shop,item,price,at\nBonn,1,1.50,2013-01-01T10:00:00Z\nBonn,2,2.00,\n")
-    (home / "in" / "b.csv").write_text("shop,item,price,at\nKöln,1,3.25,2013-01-02T10:00:00Z\nBonn,1,1.50,\n")
-    (home / "in" / "c.csv").write_text("shop,item,price,at\nBonn,1,9.99,\n")
-    target = [f"{home / 'sales.py'}:p", "--root", str(home / "root")]
-    assert main(["init", *target]) == Exit.DONE
-    assert main(["run", *target, "--engine", "local", "--max-batches", "1", "--batch-time", "1000"]) == Exit.DONE
-    assert main(["run", *target, "--engine", "local", "--max-batches", "1", "--batch-time", "2000"]) == Exit.DONE
-    return home
+    return sold(tmp_path_factory.mktemp("sales"))
 
 
 @pytest.fixture
@@ -86,12 +77,6 @@ def test_status_shows_a_plan_that_fails_each_time(tmp_path, capfd):
 @pytest.fixture
 def planned(tmp_path):
     """A repository whose first plan, over files of the same name from two sources, is written and not committed."""
-    p = tm.Pipeline("planned")
-    for name in ("left", "right"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.csv").write_text("1\n")
-        (tmp_path / name / "b.csv").write_text("2\n")
-    left, right = (p.read(tm.Files(tmp_path / n, format="csv", schema="k int"), name=n) for n in ("left", "right"))
     fails = tmp_path / "fails"
 
     def failing(rows):
@@ -99,14 +84,18 @@ def planned(tmp_path):
             raise ValueError("not yet")
         return rows
 
-    left.unionByName(right).map_batches(failing, "k int").groupBy("k").agg(n=tm.count(), name="counts")
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
+    def build(p, world):
+        both = world.read(p, "left", "left").unionByName(world.read(p, "right", "right"))
+        both.map_batches(failing, "k int").groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = World(tmp_path, build, schema="k int", maxFilesPerTrigger=None)
+    for name in ("left", "right"):
+        world.arrive("1\n", "2\n", inbox=name)
     fails.touch()
     with pytest.raises(tm.InvalidInput, match="not yet"):
-        repository.run(engine="local")
+        world.run()
     fails.unlink()
-    return repository
+    return world.open()
 
 
 def test_files_of_one_name_are_counted_by_source(planned):
@@ -119,7 +108,7 @@ def test_status_shows_no_plan_if_another_run_commits_it(planned, monkeypatch):
     read = log.plan
 
     def after_a_run(number, parent):
-        assert [one.version for one in other.run(engine="local")] == [number]
+        assert run(other) == [number]
         return read(number, parent)
 
     monkeypatch.setattr(log, "plan", after_a_run)

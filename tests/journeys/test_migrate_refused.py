@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.unit.actions.migrated import (
+from tests.journeys.migrated import (
     USERS,
     Build,
     Place,
@@ -104,7 +104,7 @@ def test_wrong_calls_are_refused(place: Place) -> None:
 def test_an_open_plan_ends_and_a_run_at_work_is_fenced(place: Place) -> None:
     place.begun(sums())
     r = place.opened(euros())
-    place.put([("u7", 3)])
+    place.arrive([("u7", 3)])
     migrated: list[int] = []
 
     def meanwhile(row: Any, state: Any) -> None:
@@ -123,7 +123,7 @@ def test_an_open_plan_ends_and_a_run_at_work_is_fenced(place: Place) -> None:
 def test_a_migration_that_a_run_overtakes_is_fenced_and_discards_what_it_wrote(place: Place) -> None:
     place.begun(sums())
     r, other = place.opened(sums()), place.opened(sums())
-    place.put([("u7", 3)])
+    place.arrive([("u7", 3)])
 
     def overtaken(table: pa.Table) -> pa.Table:
         other.run(engine="local")
@@ -155,7 +155,7 @@ def test_a_rewind_past_a_migration_restores_columns_and_names_and_can_be_undone(
     old = place.begun(sums())
     r = place.opened(euros("totals"))
     r.migrate({"totals": to_euros}, rename={"sums": "totals"}, reason="euros")
-    place.put([("u7", 3)])
+    place.arrive([("u7", 3)])
     r.run(engine="local")
     r.rewind(0, reason="cents were right")
     with pytest.raises(tm.InvalidInput, match="operator `totals` has no state in this repository"):
@@ -196,7 +196,7 @@ def test_the_command_says_what_it_will_do_and_check_says_what_is_needed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = Place(tmp_path)
-    place.put([("ann", 500)])
+    place.arrive([("ann", 500)])
     code = tmp_path / "bank.py"
     code.write_text(CODE.format(inbox=str(place.inbox)))
     root = ["--root", place.root]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tidemill as tm
+from tests.world import World, over
 
 Build = Callable[[tm.Stream], Any]
 USERS = 200
@@ -40,32 +41,24 @@ def euros(name: str = "sums", timeout: Any = None) -> Build:
     return sums("euros double", name, keep_euros, timeout)
 
 
-class Place:
-    """An inbox and a repository, for pipelines that differ."""
+class Place(World):
+    """A repository of users' cents, for pipelines that differ. The batch time follows the number of the file."""
 
     def __init__(self, folder: Path) -> None:
-        self.inbox, self.root = folder / "in", str(folder / "root")
-        self.inbox.mkdir()
+        super().__init__(folder, name="bank", schema="user string, cents bigint")
+
+    def pipeline(self) -> tm.Pipeline:
+        return super().pipeline().batch_time(lambda plan: 1000 * (1 + int(Path(plan.splits[0].path).stem)))
 
     def opened(self, *builds: Build) -> tm.Repository:
-        p = tm.Pipeline("bank")
-        p.batch_time(lambda plan: 1000 * (1 + int(Path(plan.splits[0].path).stem)))
-        s = p.read(tm.Files(str(self.inbox), format="csv", schema="user string, cents bigint", maxFilesPerTrigger=1))
-        for build in builds:
-            build(s)
-        return tm.open(p, root=self.root)
+        return self.but(over(*builds)).open(init=False)
 
     def begun(self, *builds: Build, users: int = USERS) -> tm.Repository:
         """A repository with one batch: user `u7` has 7 cents."""
-        r = self.opened(*builds)
-        r.init()
-        self.put((f"u{n}", n) for n in range(users))
+        r = self.but(over(*builds)).open()
+        self.arrive((f"u{n}", n) for n in range(users))
         r.run(engine="local")
         return r
-
-    def put(self, rows: Any) -> None:
-        text = "".join(f"{user},{cents}\n" for user, cents in rows)
-        (self.inbox / f"{len(list(self.inbox.iterdir()))}.csv").write_text(text)
 
     def segments(self, operator: str = "sums") -> set[str]:
         return {path.name for path in Path(self.root, "bank/state", operator).rglob("*.parquet")}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.unit.cli.read_here import PIPELINE, objects
+from tests.journeys.sales import objects, sold
 from tidemill.cli import render
 from tidemill.cli.main import main
 from tidemill.errors import Exit
@@ -22,17 +22,7 @@ from tidemill.pipeline.load import load
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pipeline `sales.py` at version 1, and one file waiting."""
-    home = tmp_path_factory.mktemp("sales")
-    (home / "sales.py").write_text(PIPELINE)
-    (home / "in").mkdir()
-    (home / "in" / "a.csv").write_text("shop,item,price,at\nBonn,1,1.50,2013-01-01T10:00:00Z\nBonn,2,2.00,\n")
-    (home / "in" / "b.csv").write_text("shop,item,price,at\nKöln,1,3.25,2013-01-02T10:00:00Z\nBonn,1,1.50,\n")
-    (home / "in" / "c.csv").write_text("shop,item,price,at\nBonn,1,9.99,\n")
-    target = [f"{home / 'sales.py'}:p", "--root", str(home / "root")]
-    assert main(["init", *target]) == Exit.DONE
-    assert main(["run", *target, "--engine", "local", "--max-batches", "1", "--batch-time", "1000"]) == Exit.DONE
-    assert main(["run", *target, "--engine", "local", "--max-batches", "1", "--batch-time", "2000"]) == Exit.DONE
-    return home
+    return sold(tmp_path_factory.mktemp("sales"))
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ class World:
         return p
 
     def open(self, branch: str = "main", *, init: bool = True, conf: Mapping[str, Any] | None = None) -> tm.Repository:
-        """Open the repository as a new process would. `init` makes it, and records operators that are new in the code."""
+        """Open the repository as a new process would. `init` makes it, and records operators that are new."""
         r = tm.open(self.pipeline(), root=self.root, branch=branch, conf=self.conf if conf is None else conf)
         if init and branch == "main":
             r.init()

@@ -87,6 +87,8 @@ class World:
 
     def published(self, sink: str = "out") -> list[dict[str, Any]]:
         """Return the rows that a plain reader finds in a sink of JSON files, in the order of their versions."""
+        if not any(Path(self.sink(sink)).rglob("*.json")):
+            return []
         found = duckdb.sql(f"SELECT * FROM read_json('{self.sink(sink)}/**/*.json', union_by_name = true)")
         rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
         return sorted(rows, key=lambda row: (row["_batch_id"], str(row)))

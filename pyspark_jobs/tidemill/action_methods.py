@@ -554,8 +554,8 @@ class ActionMethods(Reader):
 
         `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the
         branch, if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published.
-        `Fenced` if another run commits first. Then nothing has changed. What a replay makes cannot be agreed to
-        before, so `expect` excludes `catch_up`.
+        `Fenced` if another run commits first. Then nothing has changed. `expect` cannot be combined with
+        `catch_up`, because a dry run cannot show what a replay will make.
 
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen

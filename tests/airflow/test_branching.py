@@ -65,7 +65,7 @@ def command(operator: Any) -> list[str]:
         (
             "Promote",
             {},
-            f"promote --branch=main --engine=auto --catch-up --if-needed --yes -- {OURS}",
+            f"promote --branch=main --engine=auto --if-needed --yes --catch-up -- {OURS}",
         ),
         (
             "Promote",
@@ -77,7 +77,30 @@ def command(operator: Any) -> list[str]:
                 "branch": "trial",
                 "engine": "local",
             },
-            "promote --branch=trial --engine=local --outputs=keep --reason=why --if-needed --yes -- fix",
+            "promote --branch=trial --engine=local --reason=why --if-needed --yes --outputs=keep -- fix",
+        ),
+        (
+            "Promote",
+            {"name": "fix", "report_only": "True", "drop": ["a", "b"]},
+            "promote --branch=main --engine=auto --dry-run --catch-up --drop=a --drop=b -- fix",
+        ),
+        (
+            "Promote",
+            {"name": "fix", "expect": "main@3:0f"},
+            "promote --branch=main --engine=auto --if-needed --yes --expect=main@3:0f -- fix",
+        ),
+        ("Maintain", {}, "maintain --branch=main --engine=local --yes --"),
+        (
+            "Maintain",
+            {"keep": ["9 days", "a=1 day"], "keep_versions": 3, "time_budget": "60", "report_only": True},
+            "maintain --branch=main --engine=local --dry-run --keep=9_days --keep=a=1_day --keep-versions=3 "
+            "--time-budget=60 --",
+        ),
+        (
+            "Maintain",
+            {"compact_sinks": "True", "sink_file_size": "1 MiB", "reason": "why", "expect": "refs:0f"},
+            "maintain --branch=main --engine=local --reason=why --yes --expect=refs:0f --compact-sinks "
+            "--sink-file-size=1_MiB --",
         ),
         ("Check", {}, "check --branch=main --"),
         (
@@ -95,12 +118,13 @@ def test_operator_starts_its_command(make: Any, kind: str, arguments: dict[str, 
     assert [one.replace(" ", "_") for one in found[: at + 1] + found[at + 2 :]] == expected.split()
 
 
-@pytest.mark.parametrize("kind", ["Branch", "Replay", "Promote", "Check", "Diff"])
+@pytest.mark.parametrize("kind", ["Branch", "Replay", "Promote", "Check", "Diff", "Maintain"])
 def test_arguments_are_templates_and_other_arguments_are_refused(make: Any, kind: str) -> None:
     given = {"from_version": 0} if kind == "Replay" else {}
     own = {"branch", "engine", "name", "at", "publish_to", "drop", "reason", "from_version", "to_version", "into"}
     own |= {"operators", "files", "follow", "max_batches", "time_budget", "catch_up", "outputs", "against"}
-    own |= {"accept_output_change", "tolerance", "fail_if_different"}
+    own |= {"keep", "keep_versions", "compact_sinks", "sink_file_size", "report_only", "expect", "accept_output_change"}
+    own |= {"tolerance", "fail_if_different"}
     operator = make(kind, **given)
     assert own & set(vars(operator)) == own & set(operator.template_fields)
     with pytest.raises(TypeError, match="nonsense"):

@@ -197,9 +197,15 @@ with DAG("own", schedule=None, default_args={{"retries": 0}}) as dag:
         diff = TidemillDiffOperator(task_id="diff", against=name, **code)
         replay >> [check, diff]
         found = decide(diff.output, name)
-        check >> TidemillPromoteOperator(task_id="promote", name=found, engine="local", **code)
+        preview = TidemillPromoteOperator(task_id="preview", name=found, report_only=True, engine="local", **code)
+        promote = TidemillPromoteOperator(
+            task_id="promote", name=found, expect=preview.output["requires"], engine="local", **code
+        )
+        check >> preview >> promote
 
-    work()
+    upkeep = TidemillMaintainOperator(task_id="upkeep", keep_versions=1, report_only=True, **code)
+    agreed = "{{{{ ti.xcom_pull(task_ids='upkeep')['requires'] }}}}"
+    work() >> upkeep >> TidemillMaintainOperator(task_id="maintain", keep_versions=1, expect=agreed, **code)
 """
 
 
@@ -212,3 +218,6 @@ def test_operators_in_a_dag_of_a_users_own_hand_their_results_on(shop: Shop) -> 
     assert set(states(run).values()) == {"success"}
     assert xcom(run, "work.promote")["versions"] == [[3, 3]]
     assert xcom(run, "work.check")["against"]["is_equal"] is True
+    assert xcom(run, "work.preview")["changes"][0] == "the state becomes that of version 2 of branch `trial`"
+    assert xcom(run, "work.preview")["versions"] == []
+    assert xcom(run, "upkeep")["requires"].startswith("refs:") and xcom(run, "maintain")["status"] == "done"

@@ -140,6 +140,21 @@ def test_a_branch_that_is_behind_is_not_promoted(world: Counts) -> None:
     assert state(world.open(), "counted") == {"a": 8, "b": 4, "c": 4}
 
 
+def test_a_branch_that_passed_a_position_by_itself_has_to_begin_again(world: Counts) -> None:
+    r = world.open()
+    r.run(engine="local")
+    r.branch("alone", at=0)
+    world.journal.append(("b", 3))
+    world.run()
+    world.journal.append(("c", 4))
+    world.open("alone").run(engine="local")
+    with pytest.raises(InvalidInput, match="up to position `4`.*own position is `5`") as refused:
+        world.open().promote("alone", reason="too far")
+    assert refused.value.hint == "replay into a new branch, because this one has read by itself"
+    with pytest.raises(InvalidInput, match="repeats none of branch"):
+        world.open().promote("alone", reason="too far", catch_up=True, engine="local")
+
+
 def test_rows_that_are_gone_end_a_replay_with_their_name(world: Counts) -> None:
     r = world.three()
     world.journal.remove(4)

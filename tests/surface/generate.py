@@ -29,6 +29,17 @@ FORMS, CORRECTIONS = GUIDES / "airflow.md", GUIDES / "airflow-corrections.md"
 OWN_DAGS = GUIDES / "airflow-production.md"
 _ANY = f"(?:{'|'.join(map(airflow_operator_of, ARGUMENTS))})"
 BY = "Written by `python -m tests.surface.generate`."
+ENGINES = {
+    "PromotionOperator": "`engine`: what a replay before it runs on. Default: auto.",
+    "UpkeepOperator": "`engine`: what merges state. Default: local.",
+}
+RESULTS = {
+    "CorrectionOperator": "`versions`, `already_committed`, `requires`, `changes` (in words), and more of the same in "
+    "parts",
+    "PromotionOperator": "`versions`, `already_committed`, `replaced`, `withdraws`, `adds`, …; in a dry run `requires` "
+    "and `changes` (in words)",
+    "UpkeepOperator": "`deleted`, `merged`, `compacted`, …; in a dry run `requires` and `changes` (in words)",
+}
 HOW = {
     "dry_run": "change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.",
     "expect": "such a plan, or its `requires`{head}. `Fenced` if something else would happen now: what was agreed to "
@@ -181,31 +192,41 @@ def _operators() -> str:
             "from __future__ import annotations",
             "from collections.abc import Sequence",
             "from typing import Any",
-            "from .corrections import CorrectionOperator",
+            f"from .actions import {', '.join(sorted({ACTIONS[verb].operator_base for verb in ARGUMENTS}))}",
             *(line for verb in ARGUMENTS for line in _operator(verb, ACTIONS[verb])),
         ]
     )
 
 
 def _operator(verb: str, action: type[Action]) -> Iterator[str]:
-    yield f"class {airflow_operator_of(verb)}(CorrectionOperator):"
+    base = action.operator_base
+    yield f"class {airflow_operator_of(verb)}({base}):"
     yield textwrap.indent(f'"""{_operator_doc(verb, action)}\n"""', "    ")
     yield f'    verb = "{verb}"'
-    own = {name: (option, default) for name, option, default in options_of(action) if name in ARGUMENTS[verb]}
+    own = {given: (option, default) for given, option, default in _own(verb, action)}
     if own:
         names = ", ".join(f'"{name}"' for name in own)
-        yield f"    template_fields = (*CorrectionOperator.template_fields, {names})"
+        yield f"    template_fields = (*{base}.template_fields, {names})"
         given = ", ".join(f"{name}: {airflow_type(option, default)}" for name, (option, default) in own.items())
         yield f"    def __init__(self, *, {given}, **kwargs: Any) -> None:\n        super().__init__(**kwargs)"
         yield from (f"        self.{name} = {name}" for name in own)
 
 
+def _own(verb: str, action: type[Action]) -> Iterator[tuple[str, Option, object]]:
+    """Yield the name in Airflow, the option and the default of each argument that the operator itself has."""
+    for name, option, default in options_of(action):
+        given = option.name_in_airflow(name)
+        if given in ARGUMENTS[verb]:
+            yield given, option, None if option.airflow_name else default
+
+
 def airflow_type(option: Option, default: object) -> str:
     """Return the annotation and the default of an argument in Airflow, whose templates make text of everything."""
     if option.parsed == "flag":
-        return "str | bool = False"
+        return f"str | bool = {bool(option.airflow_default)}"
     kinds = ["str"]
-    kinds += ["int"] if option.parsed in ("version", "time", "times") else []
+    kinds += ["int"] if option.parsed in ("version", "time", "times", "counts") else []
+    kinds += ["float"] if option.parsed == "seconds" else []
     kinds += ["Sequence[str]"] if option.is_repeated else []
     return " | ".join(kinds) + ("" if default is dataclasses.MISSING else " | None = None")
 
@@ -213,19 +234,22 @@ def airflow_type(option: Option, default: object) -> str:
 def _operator_doc(verb: str, action: type[Action]) -> str:
     about = action.short_help or inspect.cleandoc(action.__doc__ or "").split(",")[0] + "."
     lines = [f"Run `tidemill {verb}` as a task: {about[0].lower()}{about[1:]}", ""]
-    for name, option, _ in options_of(action):
-        if name in ARGUMENTS[verb]:
-            text = option.form or f"{option.help[0].lower()}{option.help[1:]}"
-            lines += _bullet(f"`{name}`: {text}{' A list is accepted, too.' if option.is_repeated else ''}")
-    lines += _bullet("`reason`: why. The commit records it.")
+    for name, option, _ in _own(verb, action):
+        text = option.form or f"{option.help[0].lower()}{option.help[1:]}"
+        more = " A list is accepted, too." if option.is_repeated else ""
+        more += " Default: yes." if option.airflow_default else ""
+        lines += _bullet(f"`{name}`: {text}{more}")
+    lines += _bullet(f"`reason`: why.{' The commit records it.' if issubclass(action, CommitAction) else ''}")
     lines += _bullet("`report_only`: say what would be done, and do nothing.")
     lines += _bullet(
         "`expect`: what a task with `report_only` returned as `requires`. If something else would happen now, the task "
         "fails, and nothing has changed."
     )
+    lines += _bullet(ENGINES[action.operator_base]) if action.operator_base in ENGINES else []
+    others = "" if action.operator_base in ENGINES else ", without an engine"
     rest = (
-        "The other arguments are those of `TidemillRunOperator`, without an engine. Returns (as XCom) the command's "
-        "result: `versions`, `already_committed`, `requires`, `changes` (in words), and more of the same in parts."
+        f"The other arguments are those of `TidemillRunOperator`{others}. Returns (as XCom) the command's "
+        f"result: {RESULTS.get(action.operator_base, RESULTS['CorrectionOperator'])}."
     )
     return "\n".join([*lines, "", *textwrap.wrap(rest, 116)])
 

@@ -41,7 +41,8 @@ ActionStep = Callable[[Any], Any]
 class Option:
     """How a field of an action is given.
 
-    `help` is for the shell. `form` is for the form of `NAME__correct`; without it the form does not have the field.
+    `help` is for the shell. `form` is for Airflow: for the operator, which without it says `help`, and for the form of
+    `NAME__correct`, which without it does not have the field.
     `flag` is the name of the option in the shell, by default that of the field. `is_needed`: the form needs this field,
     or another one that is needed.
     """
@@ -59,12 +60,20 @@ class Option:
     """Whether the method of `Repository` has it."""
     in_airflow: bool = True
     """Whether the operator of Airflow has it."""
+    airflow_name: str = ""
+    """What the operator of Airflow calls it, by default like the field."""
+    airflow_default: bool | None = None
+    """The default of a flag in Airflow, by default that of the field."""
     is_argument: bool = False
     """Whether it has no flag in the shell."""
     is_repeated: bool = False
     is_line_each: bool = False
     """Whether the form has a line for each value. Otherwise it takes one."""
     is_needed: bool = False
+
+    def name_in_airflow(self, field: str) -> str:
+        """Return the name of a field's argument in Airflow; empty if the operator does not have it."""
+        return (self.airflow_name or field) if self.in_airflow and self.in_shell else ""
 
 
 def option(said: Option, default: Any = dataclasses.MISSING) -> Any:
@@ -162,8 +171,15 @@ class Action:
     method: ClassVar[str]
     argument_order: ClassVar[tuple[str, ...]] = ()
     """The arguments of the method, in their order. By default the required fields come first."""
-    has_operator: ClassVar[bool] = False
-    """Whether Airflow has an operator for this action, and the form of `NAME__correct` has it."""
+    operator_base: ClassVar[Literal["", "CorrectionOperator", "PromotionOperator", "UpkeepOperator"]] = ""
+    """What the operator of Airflow inherits from; empty if there is none. Corrections are in the form of
+    `NAME__correct`, too."""
+
+    @classmethod
+    def is_correction(cls) -> bool:
+        """Whether the form of `NAME__correct` has it."""
+        return cls.operator_base == "CorrectionOperator"
+
     knows_tries: ClassVar[bool] = False
     """Whether a later try of an Airflow task can find what an earlier one did."""
     asks: ClassVar[bool] = True

@@ -143,6 +143,7 @@ class Maintain(StepsAction):
     """
 
     verb = "maintain"
+    operator_base = "UpkeepOperator"
     short_help = "Merge state, discard old versions, delete what no version needs."
     argument_order = (
         "keep", "keep_versions", "time_budget", "dry_run", "reason", "on_progress", "spark", "engine", "compact_sinks",
@@ -179,6 +180,7 @@ class Maintain(StepsAction):
     keep: str | timedelta | Mapping[str, str | timedelta] | None = option(
         Option(
             "Keep the versions of this period, such as '90 days'. With OPERATOR: its state. Repeatable.",
+            form="keep the versions of this period, such as '90 days'; with `OPERATOR=`, its state.",
             metavar="[OPERATOR=]AGE",
             parsed="rules",
             is_repeated=True,
@@ -188,6 +190,7 @@ class Maintain(StepsAction):
     keep_versions: int | Mapping[str, int] | None = option(
         Option(
             "Keep the newest N versions; with --keep, whichever keeps more. Repeatable.",
+            form="keep the newest N versions; with `keep`, whichever keeps more.",
             metavar="[OPERATOR=]N",
             parsed="counts",
             is_repeated=True,
@@ -204,7 +207,12 @@ class Maintain(StepsAction):
     )
     compact_sinks: bool = option(Option("Join small published files into larger ones.", parsed="flag"), False)
     sink_file_size: str | int = option(
-        Option("With --compact-sinks: the size to aim at. Files below half of it are small.", metavar="SIZE"), "128 MiB"
+        Option(
+            "With --compact-sinks: the size to aim at. Files below half of it are small.",
+            form="with `compact_sinks`: the size to aim at. Files below half of it are small. Default: 128 MiB.",
+            metavar="SIZE",
+        ),
+        "128 MiB",
     )
     on_progress: OnUpkeep | None = option(Option("", parsed="progress", in_shell=False), None)
     spark: Any = option(Option("The session to use.", in_shell=False), None)

@@ -94,6 +94,7 @@ class Promote(CommitAction):
 
     verb = "promote"
     kind = "promote"
+    operator_base = "PromotionOperator"
     short_help = "Take over the state and outputs of a branch."
     made_if = "the branch was promoted before"
     argument_order = ("branch", "reason", "catch_up", "outputs", "accept_output_change", "spark", "engine", "drop")
@@ -109,15 +110,27 @@ class Promote(CommitAction):
 
     `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the
     branch, if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published.
-    `Fenced` if another run commits first. Then nothing has changed. What a replay makes cannot be agreed to
-    before, so `expect` excludes `catch_up`.
+    `Fenced` if another run commits first. Then nothing has changed. `expect` cannot be combined with
+    `catch_up`, because a dry run cannot show what a replay will make.
     """
 
-    branch: str = option(Option("The branch.", metavar="NAME", is_argument=True))
-    catch_up: bool = option(Option("First replay what the branch has not read.", parsed="flag"), False)
+    branch: str = option(
+        Option(
+            "The branch.",
+            form="the branch. Default: the one of this DAG run.",
+            metavar="NAME",
+            is_argument=True,
+            airflow_name="name",
+        )
+    )
+    catch_up: bool = option(
+        Option("First replay what the branch has not read.", parsed="flag", airflow_default=True), False
+    )
     outputs: str = option(
         Option(
-            "Publish what the branch made instead of what was published, or leave that.", choices=("correct", "keep")
+            "Publish what the branch made instead of what was published, or leave that.",
+            form='"correct" (default) publishes what the branch made instead of what was published, "keep" not.',
+            choices=("correct", "keep"),
         ),
         "correct",
     )
@@ -125,6 +138,7 @@ class Promote(CommitAction):
     drop: Sequence[str] = option(
         Option(
             "End the state of this operator, which the branch does not have. Repeatable.",
+            form="operators that the branch does not have, and whose state ends.",
             metavar="OPERATOR",
             is_repeated=True,
         ),

@@ -44,7 +44,7 @@ class Replan(CommitAction):
     verb = "replan"
     kind = "void"
     short_help = "Abandon a plan that cannot run."
-    has_operator = True
+    operator_base = "CorrectionOperator"
     method = """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
 
     A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files

@@ -48,7 +48,7 @@ class Reset(CommitAction):
     verb = "reset"
     kind = "reset"
     short_help = "Set watermarks or the batch time to another value."
-    has_operator = True
+    operator_base = "CorrectionOperator"
     argument_order = ("watermark", "batch_time", "reason")
     method = """Set watermarks or the batch time to another value, and return the commit that does it.
 

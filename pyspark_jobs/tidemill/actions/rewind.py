@@ -120,7 +120,7 @@ class Rewind(CommitAction):
     verb = "rewind"
     kind = "rewind"
     short_help = "Go back to an earlier version."
-    has_operator = True
+    operator_base = "CorrectionOperator"
     method = """Go back to a version, by a commit that restores it. Return that commit.
 
     State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1

@@ -55,7 +55,7 @@ class Skip(CommitAction):
 
     verb = "skip"
     kind = "skip"
-    has_operator = True
+    operator_base = "CorrectionOperator"
     method = """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
 
     `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,

@@ -22,19 +22,18 @@ if TYPE_CHECKING:
         TidemillBranchOperator,
         TidemillCheckOperator,
         TidemillDiffOperator,
-        TidemillPromoteOperator,
         TidemillReplayOperator,
     )
-    from .tasks.corrections import TidemillVerifyOperator
     from .tasks.freshness import TidemillFreshnessOperator
-    from .tasks.operators import TidemillMaintainOperator, TidemillRunOperator
+    from .tasks.operators import TidemillRunOperator
     from .tasks.outcome import TidemillOutcomeOperator
     from .tasks.remote import note_results, spark_job
     from .tasks.sensors import TidemillVersionSensor, TidemillWatermarkSensor
     from .tasks.sweeps import TidemillSweepOperator
+    from .tasks.verifying import TidemillVerifyOperator
     from .triggers import DueTrigger
 
-_OF_ACTIONS = [airflow_operator_of(verb) for verb, action in ACTIONS.items() if action.has_operator]
+_OF_ACTIONS = [airflow_operator_of(verb) for verb, action in ACTIONS.items() if action.operator_base]
 """The operators of `action_operators.py`."""
 __all__ = [  # noqa: PLE0604
     *_OF_ACTIONS,
@@ -51,9 +50,7 @@ __all__ = [  # noqa: PLE0604
     "TidemillCheckOperator",
     "TidemillDiffOperator",
     "TidemillFreshnessOperator",
-    "TidemillMaintainOperator",
     "TidemillOutcomeOperator",
-    "TidemillPromoteOperator",
     "TidemillReplayOperator",
     "TidemillRunOperator",
     "TidemillSweepOperator",
@@ -82,13 +79,11 @@ _HOMES = {
     "TidemillCheckOperator": ".tasks.branching",
     "TidemillDiffOperator": ".tasks.branching",
     "TidemillFreshnessOperator": ".tasks.freshness",
-    "TidemillPromoteOperator": ".tasks.branching",
     "TidemillReplayOperator": ".tasks.branching",
-    "TidemillMaintainOperator": ".tasks.operators",
     "TidemillOutcomeOperator": ".tasks.outcome",
     "TidemillRunOperator": ".tasks.operators",
     "TidemillSweepOperator": ".tasks.sweeps",
-    "TidemillVerifyOperator": ".tasks.corrections",
+    "TidemillVerifyOperator": ".tasks.verifying",
     "TidemillVersionSensor": ".tasks.sensors",
     "TidemillWatermarkSensor": ".tasks.sensors",
     "Watch": ".calls.options",

@@ -29,7 +29,7 @@ def get_provider_info() -> dict[str, Any]:
                     "tidemill.airflow.tasks.outcome",
                     "tidemill.airflow.tasks.branching",
                     "tidemill.airflow.tasks.action_operators",
-                    "tidemill.airflow.tasks.corrections",
+                    "tidemill.airflow.tasks.verifying",
                     "tidemill.airflow.tasks.sweeps",
                     "tidemill.airflow.tasks.freshness",
                 ],

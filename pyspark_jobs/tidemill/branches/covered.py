@@ -66,12 +66,13 @@ def check_covered(repo: Opened, branch: Opened, name: str, head: Commit | None, 
         found = [path for (_, path), known in _known(ledger, wanted) if known is None]
         if found:
             missing[version] = found
-    behind = _behind(branch, head, theirs, fork)
+    own = list(own_versions(branch, theirs)) if positions(head) else []
+    behind = _behind(own, branch, head, theirs, fork)
     if behind:
         raise InvalidInput(
             f"promote `{name}`: it has not read source `{behind[0]}` up to position `{positions(head)[behind[0]]}`, as "
             f"this branch has; its own position is `{positions(theirs).get(behind[0], '')}`",
-            hint=CATCH_UP,
+            hint="replay into a new branch, because this one has read by itself" if reads_alone(own) else CATCH_UP,
         )
     if missing:
         shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:_LISTED])
@@ -82,14 +83,19 @@ def check_covered(repo: Opened, branch: Opened, name: str, head: Commit | None, 
         )
 
 
-def _behind(branch: Opened, head: Commit | None, theirs: Commit, fork: int) -> list[str]:
+def reads_alone(own: Iterable[Commit]) -> bool:
+    """Whether versions of a branch read input that they do not repeat."""
+    return any(commit.replays is None and rules_of(commit).reads for commit in own)
+
+
+def _behind(own: Iterable[Commit], branch: Opened, head: Commit | None, theirs: Commit, fork: int) -> list[str]:
     """Return the sources that a branch has not read up to the positions of `head`, because it never was there.
 
     A position that the branch passed is one of its plans', or that of the fork.
     """
     wanted = {name: at for name, at in positions(head).items() if positions(theirs).get(name) != at}
     passed = {(name, at) for name, at in positions(branch.log.commit(fork) if fork >= 0 else None).items()}
-    for commit in own_versions(branch, theirs) if wanted else ():
+    for commit in own:
         passed |= set(commit.positions.items())
     return sorted(name for name, at in wanted.items() if (name, at) not in passed)
 

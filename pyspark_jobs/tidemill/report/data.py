@@ -21,6 +21,8 @@ class GraphCommit:
     version: int
     branch: str
     kind: Kind
+    carries_out: bool
+    """Whether it carried out a plan. Otherwise it is a correction."""
     parent: str
     """The version that it follows. `main@-1` is what `init` made."""
     batch_time_ms: int

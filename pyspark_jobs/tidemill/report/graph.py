@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..protocol.kinds import KINDS
 from .data import BranchLine, GraphCommit, GraphLayout
 
 NEWEST = 6
@@ -42,7 +41,7 @@ def _alone(points: Sequence[GraphCommit], branches: Sequence[BranchLine]) -> set
     heads = {one.name: one.head for one in branches}
     found = {version for one in branches if one.fork for version in _version(one.fork)}
     for point in points:
-        is_plain = KINDS[point.kind].carries_out and not point.tags
+        is_plain = point.carries_out and not point.tags
         if not is_plain or point.version > heads.get(point.branch, -1) - NEWEST:
             found.add(point.version)
         found.update(_version(point.restores))

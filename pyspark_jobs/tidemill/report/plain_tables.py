@@ -9,7 +9,6 @@ import html
 from collections.abc import Iterable, Sequence
 
 from ..counts import count_of
-from ..protocol.kinds import KINDS
 from ..protocol.progress import iso
 from .data import GraphCommit, Report
 
@@ -19,7 +18,7 @@ _MOST_COMMITS = 50
 def plain_tables(report: Report) -> str:
     """Return the head, operators, newest commits and corrections as tables."""
     newest = list(reversed(report.commits[-_MOST_COMMITS:]))
-    corrections = [one for one in reversed(report.commits) if not KINDS[one.kind].carries_out]
+    corrections = [one for one in reversed(report.commits) if not one.carries_out]
     return "\n".join(
         [
             f"<h1>{_text(report.pipeline)}</h1>",

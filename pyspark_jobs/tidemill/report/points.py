@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..protocol.kinds import KINDS
 from ..protocol.records import Commit, Parent
 from ..protocol.refs import TaggedVersion
 from ..values import dataclass
@@ -44,6 +45,7 @@ def point_of(commit: Commit, names: Names, undone: bool) -> GraphCommit:
         version=commit.version,
         branch=names.branches.get(commit.branch, commit.branch),
         kind=commit.kind,
+        carries_out=KINDS[commit.kind].carries_out,
         parent=names.parent(commit.parent) or "",
         batch_time_ms=commit.batch_time_ms,
         committed_ms=commit.committed_ms,

@@ -6,19 +6,22 @@ import dataclasses
 import random
 from typing import Any
 
+from tidemill.protocol.kinds import KINDS
 from tidemill.report.data import BranchLine, GraphCommit
 from tidemill.report.graph import NEWEST, graph_of
 
 
 def point(version: int, branch: str = "main", **fields: Any) -> GraphCommit:
     plain = GraphCommit(
-        label=f"{branch}@{version}", version=version, branch=branch, kind="batch", parent=f"{branch}@{version - 1}",
+        label=f"{branch}@{version}", version=version, branch=branch, kind="batch", carries_out=True,
+        parent=f"{branch}@{version - 1}",
         batch_time_ms=version, committed_ms=version, rows=1, applied_rows=1, late_rows=0, kept_late_rows=0,
         quarantined_rows=0, quarantined_files=0,
         files=1, bytes=1, outputs={}, durations_ms={}, watermarks={}, state={}, outstanding_files=0,
         oldest_waiting_ms=None, undone=False,
     )  # fmt: skip
-    return dataclasses.replace(plain, **fields)
+    kind = fields.get("kind", "batch")
+    return dataclasses.replace(plain, **{"carries_out": KINDS[kind].carries_out, **fields})
 
 
 def cells(points: list[GraphCommit], *others: BranchLine) -> list[tuple[int, int]]:

@@ -17,8 +17,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from ..calls.checks import seconds_of
 from ..calls.command import Command, Outcome
 from ..calls.options import CARRY_OUT, Correct
+from ..tasks.actions import CorrectionOperator
 from ..tasks.correction_form import FIELDS, correction_markdown, fault_of, helps
-from ..tasks.corrections import CorrectionOperator
 from .form import Form
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Correction(CorrectionOperator):
     def _action(self) -> str:
         return self.correction
 
-    @property
-    def _values(self) -> dict[str, Any]:
+    def _values(self, context: Context) -> dict[str, Any]:
+        del context
         found = {name: self.values[name] for name in FIELDS[self.correction]}
         return {**found, "file": str(found["file"]).strip()} if "file" in found else found
 

@@ -23,10 +23,10 @@ from ...names import ENGINES
 from ...values import dataclass
 from ..calls.checks import check_engine, check_mapping, check_pipeline, check_root_argument, default_name, is_template
 from ..calls.options import Correct, Freshness, Launch, Maintain, Replay, Run, Sweep, Watch, as_arguments
-from ..tasks.corrections import TidemillVerifyOperator
+from ..tasks.action_operators import TidemillMaintainOperator
 from ..tasks.freshness import TidemillFreshnessOperator
-from ..tasks.operators import TidemillMaintainOperator
 from ..tasks.sweeps import TidemillSweepOperator
+from ..tasks.verifying import TidemillVerifyOperator
 from .cadence import retries_for
 from .correcting import correct_fields, correct_tasks
 from .doc import dag_page

@@ -16,10 +16,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from ..calls.checks import seconds_of
 from ..calls.options import OUTPUT_CHOICES, PROMOTE, Replay
+from ..tasks.action_operators import TidemillPromoteOperator
 from ..tasks.branching import (
     TidemillBranchOperator,
     TidemillDiffOperator,
-    TidemillPromoteOperator,
     TidemillReplayOperator,
 )
 from .form import Form

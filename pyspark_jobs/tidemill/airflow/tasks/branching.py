@@ -1,7 +1,7 @@
-"""The operators of branches: branch, replay, diff, promote, check. `pull_request` words what a branch changes.
+"""The operators of branches: branch, replay, diff, check. `pull_request` words what a branch changes.
 
 INVARIANT: every task may be retried and cleared. A branch that is there with the same start is accepted, a replay
-continues, a promotion that was made is not made again, and a branch that is gone counts as dropped.
+continues, and a branch that is gone counts as dropped.
 """
 
 from __future__ import annotations
@@ -13,21 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from ...counts import count_of, versions_of
 from ...errors import Exit
-from ..calls.checks import is_absent
 from ..calls.command import Outcome
 from . import pull_request
+from .pull_request import name_of_branch
 from .verb import BatchOperator, VerbOperator, fields_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-
-def _named(name: str | None, context: Context) -> str:
-    return (
-        pull_request.branch_of_run(context["dag"].dag_id, str(context["run_id"]))
-        if is_absent(name)
-        else str(name).strip()
-    )
 
 
 class TidemillBranchOperator(VerbOperator):
@@ -68,7 +60,7 @@ class TidemillBranchOperator(VerbOperator):
         return {**super()._options(context), "if_needed": True, "yes": True}
 
     def _operands(self, context: Context) -> Sequence[str]:
-        return (_named(self.name, context),)
+        return (name_of_branch(self.name, context),)
 
     def _summary(self, outcome: Outcome) -> list[str]:
         made = outcome.result or {}
@@ -124,7 +116,7 @@ class TidemillReplayOperator(BatchOperator):
         self.time_budget = time_budget
 
     def _options(self, context: Context) -> dict[str, Any]:
-        versions = {"from": self.from_version, "to": self.to_version, "into": _named(self.into, context)}
+        versions = {"from": self.from_version, "to": self.to_version, "into": name_of_branch(self.into, context)}
         return {**versions, **super()._options(context)}
 
     def _summary(self, outcome: Outcome) -> list[str]:
@@ -137,61 +129,6 @@ class TidemillReplayOperator(BatchOperator):
             for one in done.get("left_out") or ()
         ]
         return [f"tidemill: {first} into `{done.get('branch')}`{state}", *files]
-
-    def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
-        return fields_of(outcome)
-
-
-class TidemillPromoteOperator(BatchOperator):
-    """Run `tidemill promote` as a task: take over the state and the outputs of a branch, by one commit.
-
-    - `name`: the branch. Default: the name of this DAG run.
-    - `catch_up`: first replay what the pipeline has committed since. Default: yes.
-    - `outputs`: "correct" (default) publishes what the branch made instead of what was published, "keep" leaves that.
-    - `accept_output_change`: write a sink with other columns than before.
-    - `reason`: the commit records it.
-
-    A promotion that was made already is a success, also if the branch was dropped since. If another run commits first,
-    nothing has changed, and the task is retried. The other arguments are those of `TidemillRunOperator`. Returns (as
-    XCom) the command's result: `versions`, `already_committed`, `replaced`, `withdraws`, `adds`, ….
-    """
-
-    verb = "promote"
-    final_kinds = frozenset(("InvalidInput", "CorruptState"))
-    options = ("branch", "engine", "catch_up", "outputs", "accept_output_change", "reason")
-    template_fields = (*BatchOperator.template_fields, "name", *options[2:])
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        catch_up: str | bool = True,
-        outputs: str | None = None,
-        accept_output_change: str | bool = False,
-        reason: str | None = None,
-        multiple_outputs: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
-        self.name = name
-        self.catch_up = catch_up
-        self.outputs = outputs
-        self.accept_output_change = accept_output_change
-        self.reason = reason
-
-    def _options(self, context: Context) -> dict[str, Any]:
-        return {**super()._options(context), "if_needed": True, "yes": True}
-
-    def _operands(self, context: Context) -> Sequence[str]:
-        return (_named(self.name, context),)
-
-    def _summary(self, outcome: Outcome) -> list[str]:
-        done = outcome.result or {}
-        if done.get("already_committed"):
-            before = versions_of(done["already_committed"])
-            return [f"tidemill: `{done.get('branch')}` was promoted before, in {before}"]
-        made = f"tidemill: promoted `{done.get('branch')}` in {versions_of(done.get('versions') or [])}"
-        return [made, *([f"tidemill: replaced {versions_of(done['replaced'])}"] if done.get("replaced") else [])]
 
     def _returned(self, outcome: Outcome) -> Mapping[str, Any]:
         return fields_of(outcome)
@@ -274,7 +211,7 @@ class TidemillDiffOperator(VerbOperator):
         self.largest_changes = largest_changes
 
     def _options(self, context: Context) -> dict[str, Any]:
-        return {**super()._options(context), "against": _named(self.against, context)}
+        return {**super()._options(context), "against": name_of_branch(self.against, context)}
 
     def _summary(self, outcome: Outcome) -> list[str]:
         return str(self._returned(outcome)["markdown"]).split("\n")

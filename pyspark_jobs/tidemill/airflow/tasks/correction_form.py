@@ -12,12 +12,19 @@ from ...actions.contract import options_of
 from ...actions.registry import ACTIONS
 from ..calls.checks import is_absent
 
-_CORRECTIONS = {verb: action for verb, action in ACTIONS.items() if action.has_operator}
+_OF_BASES = ("reason", "engine")
+"""Arguments that the base classes of operators have."""
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    verb: tuple(name for name, option, _ in options_of(action) if option.in_airflow and name != "reason")
-    for verb, action in _CORRECTIONS.items()
+    verb: tuple(
+        given
+        for name, option, _ in options_of(action)
+        if (given := option.name_in_airflow(name)) and name not in _OF_BASES
+    )
+    for verb, action in ACTIONS.items()
+    if action.operator_base
 }
-"""By correction: the arguments of its operator, without those that all have."""
+"""By action: the arguments of its operator, without those of its base class."""
+_CORRECTIONS = {verb: action for verb, action in ACTIONS.items() if action.is_correction()}
 FIELDS: Mapping[str, tuple[str, ...]] = {
     verb: tuple(name for name, option, _ in options_of(action) if option.form) for verb, action in _CORRECTIONS.items()
 }
@@ -40,7 +47,7 @@ def helps() -> dict[str, tuple[str, bool]]:
 
 
 def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the options and arguments of a command, given the values of its action's fields.
+    """Return the options and arguments of a command, given the values of its action's arguments.
 
     >>> command_line("rewind", {"to_version": 3, "without": "a.csv", "source": None})
     ({'to': 3, 'without': ['a.csv'], 'source': None}, [])
@@ -48,9 +55,10 @@ def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], 
     options: dict[str, Any] = {}
     arguments: list[str] = []
     for name, option, _ in options_of(ACTIONS[verb]):
-        if name not in values:
+        given = option.name_in_airflow(name)
+        if given not in values:
             continue
-        value = lines_of(values[name]) if option.is_line_each else values[name]
+        value = lines_of(values[given]) if option.is_line_each else values[given]
         if option.is_argument:
             arguments.append(str(value))
         else:

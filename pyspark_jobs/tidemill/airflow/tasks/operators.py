@@ -1,8 +1,8 @@
-"""The operators of a run and of upkeep. Those of sweeps are in `sweeps`, those of branches in `branching`."""
+"""The operator of a run. Those of actions are in `action_operators`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..calls.command import Event
@@ -81,42 +81,3 @@ class TidemillRunOperator(PublishingOperator):
         super().__init__(**kwargs)
         self.max_batches = max_batches
         self.time_budget = time_budget
-
-
-class TidemillMaintainOperator(BatchOperator):
-    """Run `tidemill maintain` as a task: merge state, discard old versions, delete what no version needs.
-
-    - `keep`, `keep_versions`: as in `Maintain`. Without them only leftovers of failed attempts are deleted.
-    - `time_budget` (seconds): the next run does the rest.
-    - `compact_sinks`: join small published files.
-    - `report_only`: report what would be deleted, and change nothing.
-
-    `engine` is "local" by default. The other arguments and the retries are those of `TidemillRunOperator`. It is safe
-    beside runs.
-    """
-
-    verb = "maintain"
-    options = (*BatchOperator.options, "keep", "keep_versions", "time_budget", "compact_sinks")
-    template_fields = (*BatchOperator.template_fields, *options[2:], "report_only")
-
-    def __init__(
-        self,
-        *,
-        engine: str | None = "local",
-        keep: str | Sequence[str] | None = None,
-        keep_versions: str | int | Sequence[str] | None = None,
-        time_budget: str | float | None = None,
-        compact_sinks: str | bool = False,
-        report_only: str | bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(engine=engine, **kwargs)
-        self.keep = keep
-        self.keep_versions = keep_versions
-        self.time_budget = time_budget
-        self.compact_sinks = compact_sinks
-        self.report_only = report_only
-
-    def _options(self, context: Context) -> dict[str, Any]:
-        # Airflow's operators have a method `dry_run`, so the attribute has another name.
-        return {**super()._options(context), "dry_run": self.report_only, "yes": True}

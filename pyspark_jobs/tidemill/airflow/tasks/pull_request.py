@@ -8,9 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...counts import count_of, versions_of
+from ..calls.checks import is_absent
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 LONGEST_VALUE = 60
 """Characters of a value that are shown."""
@@ -30,6 +34,13 @@ def branch_of_run(dag_id: str, run_id: str) -> str:
     readable = re.sub("[^a-z0-9]+", "-", run_id.lower()).strip("-")[:_NAME_LENGTH].strip("-")
     mark = hashlib.sha256(f"{dag_id} {run_id}".encode()).hexdigest()[:6]
     return "-".join(part for part in ("replay", readable, mark) if part)
+
+
+def name_of_branch(name: str | None, context: Context) -> str:
+    """Return a name that was given, or without one that of the branch of the DAG run."""
+    if not is_absent(name):
+        return str(name).strip()
+    return branch_of_run(context["dag"].dag_id, str(context["run_id"]))
 
 
 def comparison_markdown(against: _Against, status: str = "compatible") -> str:

@@ -1,6 +1,5 @@
 // Numbers, times and values as text. Times are UTC.
 
-const KINDS_OF_PLANS = ["batch", "sweep"];
 const DASH = "–";
 
 function count(value) {

@@ -66,7 +66,7 @@ function commitGraph(data, select) {
   }
 
   function node(lane, column, inside) {
-    const alone = inside.length === 1, one = inside[0], correction = !KINDS_OF_PLANS.includes(one.kind);
+    const alone = inside.length === 1, one = inside[0], correction = !one.carries_out;
     const text = alone ? nodeText(one) : `${countOf(inside.length, "commit")}, ${one.label} to ${inside.at(-1).label}`;
     const group = svg("g", { class: `node color${lane % 8}${one.undone ? " undone" : ""}`, role: "button", tabindex: "-1",
       "aria-label": text, transform: `translate(${column.x} ${y(lane)})`, "data-label": one.label },
@@ -146,7 +146,7 @@ function commitGraph(data, select) {
 
 function nodeText(one) {
   const parts = [`${one.label}, ${one.kind}`, timeText(one.batch_time_ms)];
-  if (KINDS_OF_PLANS.includes(one.kind)) parts.push(countOf(one.rows, "row"));
+  if (one.carries_out) parts.push(countOf(one.rows, "row"));
   if (one.undone) parts.push("undone");
   if (one.tags.length) parts.push(`tag ${one.tags.join(", ")}`);
   if (one.reason) parts.push(one.reason);

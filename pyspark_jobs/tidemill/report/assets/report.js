@@ -12,7 +12,7 @@ function render(element, data, ask, theme, back) {
     graph.choose(label);
     root.querySelector("#tidemill-graph").scrollIntoView({ block: "nearest" });
   };
-  const corrections = [...data.commits].reverse().filter((one) => !KINDS_OF_PLANS.includes(one.kind));
+  const corrections = [...data.commits].reverse().filter((one) => !one.carries_out);
   const hidden = data.branches.filter((one) => !one.shown).length;
   root.append(
     header(data, root, sync, theme, back),

@@ -38,7 +38,7 @@ function details(data, points) {
     ["Batch time", timeText(one.batch_time_ms)],
     ["Committed", timeText(one.committed_ms)],
   ];
-  if (KINDS_OF_PLANS.includes(one.kind)) {
+  if (one.carries_out) {
     const seconds = duration(one) / 1000;
     rows.push(
       ["Input", `${countOf(one.rows, "row")}, ${countOf(one.files, "file")}, ${bytesText(one.bytes)}`],
@@ -61,8 +61,8 @@ function details(data, points) {
 function runDetails(points) {
   const first = points[0], last = points[points.length - 1];
   const sum = (of) => points.reduce((total, one) => total + of(one), 0);
-  const kinds = KINDS_OF_PLANS.map((kind) => [kind, points.filter((one) => one.kind === kind).length])
-    .filter(([, found]) => found).map(([kind, found]) => countOf(found, kind, kind === "batch" ? "batches" : null));
+  const kinds = [...new Set(points.map((one) => one.kind))].sort().map((kind) =>
+    countOf(points.filter((one) => one.kind === kind).length, kind, kind === "batch" ? "batches" : null));
   return [h("h3", null, `${first.label} to ${last.label}`), list([
     ["Commits", kinds.join(", ") + (first.undone ? ", undone later" : "")],
     ["Batch time", `${timeText(first.batch_time_ms)} to ${timeText(last.batch_time_ms)}`],
@@ -86,11 +86,10 @@ const DURATIONS = { addBatch: "engine", walCommit: "preparing the commit" };
 
 function charts(data, sync) {
   const commits = data.commits, x = commits.map((one) => one.version);
-  const isPlan = (one) => KINDS_OF_PLANS.includes(one.kind);
   const of = (name, color, value, always) => ({
-    name, color, values: commits.map((one) => (always || isPlan(one) ? value(one) : null)),
+    name, color, values: commits.map((one) => (always || one.carries_out ? value(one) : null)),
   });
-  const xText = (at) => `version ${commits[at].version}${isPlan(commits[at]) ? "" : `, ${commits[at].kind}`}`;
+  const xText = (at) => `version ${commits[at].version}${commits[at].carries_out ? "" : `, ${commits[at].kind}`}`;
   const bars = commits.length <= 150;
   const shared = { x, xText };
   const made = [
@@ -147,7 +146,7 @@ function commitsTable(data, rows, label, choose, step) {
     { name: "kind", cell: (one) => one.kind },
     { name: "batch time", class: "time", cell: (one) => timeText(one.batch_time_ms) },
     { name: "rows", number: true, cell: (one) => ofPlan(one, one.rows) },
-    { name: "time", number: true, cell: (one) => (KINDS_OF_PLANS.includes(one.kind) ? spanText(duration(one)) : "") },
+    { name: "time", number: true, cell: (one) => (one.carries_out ? spanText(duration(one)) : "") },
     { name: "late", number: true, cell: (one) => ofPlan(one, one.late_rows + one.kept_late_rows) },
     { name: "quarantined", number: true, cell: (one) => ofPlan(one, one.quarantined_rows) },
     { name: "remarks", cell: remarks },
@@ -155,7 +154,7 @@ function commitsTable(data, rows, label, choose, step) {
 }
 
 function ofPlan(one, value) {
-  return KINDS_OF_PLANS.includes(one.kind) ? count(value) : "";
+  return one.carries_out ? count(value) : "";
 }
 
 function remarks(one) {

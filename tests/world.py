@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 
@@ -18,6 +18,17 @@ Build = Callable[[tm.Pipeline, "World"], Any]
 def counts(p: tm.Pipeline, world: World) -> None:
     """Count the rows of each key, and publish the counts as JSON."""
     world.read(p).groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(world.out))
+
+
+def over(*operators: Callable[[tm.Stream], Any]) -> Build:
+    """Return a build that applies each of these to the one source."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        for operator in operators:
+            operator(rows)
+
+    return build
 
 
 class World:
@@ -37,7 +48,7 @@ class World:
         self.inbox = folder / "in"
         self.inbox.mkdir(parents=True, exist_ok=True)
 
-    def but(self, build: Build | None = None, *, root: str | None = None, **read: Any) -> World:
+    def but(self, build: Build | None = None, *, root: str | None = None, **read: Any) -> Self:
         """Return the same folder with another pipeline, another root, or other options of its source."""
         world = copy.copy(self)
         world.build, world.options = build or self.build, {**self.options, **read}
@@ -75,14 +86,13 @@ class World:
     def arrive(self, *files: str | Iterable[Any], inbox: str = "in") -> list[Path]:
         """Write a file each, named in their order: its text, or its rows (tuples as CSV, dicts as JSON)."""
         folder = self.folder / inbox
-        folder.mkdir(parents=True, exist_ok=True)
-        return [self.put(f"{len(list(folder.iterdir())):04d}", content, inbox) for content in files]
+        return [self.put(f"{len(list(folder.glob('*'))):04d}", content, inbox) for content in files]
 
-    def put(self, name: str, content: str | Iterable[Any] = "", inbox: str = "in") -> Path:
+    def put(self, name: str, content: str | bytes | Iterable[Any] = "", inbox: str = "in") -> Path:
         """Write a file of this name. It gets the suffix of the format if it has none."""
-        text = content if isinstance(content, str) else "".join(f"{_line(row)}\n" for row in content)
         path = self.folder / inbox / (name if "." in name else f"{name}.{self.options['format']}")
-        path.write_text(text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else _text(content).encode())
         return path
 
     def run(self, **options: Any) -> list[int]:
@@ -96,6 +106,10 @@ class World:
         found = duckdb.sql(f"SELECT * FROM read_json('{self.sink(sink)}/**/*.json', union_by_name = true)")
         rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
         return sorted(rows, key=lambda row: (row["_batch_id"], str(row)))
+
+
+def _text(content: str | Iterable[Any]) -> str:
+    return content if isinstance(content, str) else "".join(f"{_line(row)}\n" for row in content)
 
 
 def _line(row: Any) -> str:

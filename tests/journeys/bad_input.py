@@ -1,19 +1,28 @@
-"""A pipeline over a small folder (the fixture `folder`), and a check of refused calls."""
+"""What tests of bad input share: code that counts rows by key, and a check of refused calls."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World
 
 
-def counting(folder, name="bad", key="k", **files):
-    p = tm.Pipeline(name)
-    rows = p.read(tm.Files(str(folder), format="json", schema="k string, v int", **files))
-    return p, rows.groupBy(key)
+def counting(*names: str, key: str = "k", **aggregates: Any) -> Build:
+    """Return code that counts rows by key, or aggregates otherwise, in an operator of each name."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        grouped = world.read(p).groupBy(key)
+        for name in names:
+            grouped.agg(**(aggregates or {"n": tm.count()}), name=name)
+
+    return build
 
 
-def refused(call, *parts):
+def refused(call: Callable[[], Any], *parts: str) -> None:
     with pytest.raises(tm.InvalidInput) as caught:
         call()
     for part in parts:

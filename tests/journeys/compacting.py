@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened
+from tests.journeys.shop import arrive, opened, world
 from tests.world import run
 
 NAMES = "abcdef"
@@ -23,6 +23,6 @@ def six(folder: Path, kind: str = "json") -> tm.Repository:
     for number, name in enumerate(NAMES):
         arrive(folder, name)
         if "folders" in kind:
-            (folder / "in" / f"{name}.csv").write_text(f"{'xy'[number % 2]} z,1\n")
+            world(folder).put(name, f"{'xy'[number % 2]} z,1\n")
         run(r)
     return r

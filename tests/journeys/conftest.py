@@ -1,4 +1,4 @@
-"""What tests of several files start from: input files of tests of bad input, and a pipeline with three versions."""
+"""What tests of several files start from: a file that waits, and a pipeline with three versions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.bad_input import counting
 from tests.journeys.place import Place, placed
+from tests.world import World
 
 
 @pytest.fixture
-def folder(tmp_path):
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "a.json").write_text('{"k": "x", "v": 1}\n{"k": "y", "v": 2}\n')
-    return data
+def world(tmp_path: Path) -> World:
+    """A file with two rows waits, and the code counts them."""
+    made = World(tmp_path, counting("n"), name="bad", format="json", maxFilesPerTrigger=None)
+    made.put("a", [{"k": "x", "v": 1}, {"k": "y", "v": 2}])
+    return made
 
 
 @pytest.fixture

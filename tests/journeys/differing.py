@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import tidemill as tm
+from tests.world import Build, World
 from tidemill.reading.diff_state import StateDiff
 
 
@@ -15,14 +15,16 @@ def state_of(r: tm.Repository, a: Any, b: Any, operator: str = "counts", **optio
     return found
 
 
-def declared(folder: Path, state: str, key: str = "k", late: str = "") -> tm.Pipeline:
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+def declared(state: str, key: str = "k", late: str = "") -> Build:
+    """The last row of a key, in a state of this schema."""
 
     def last(key: Any, row: Any, state: Any) -> tuple[Any, int]:
         state.update({"v": row.v, **({late: 7} if late else {})})
         return (key if isinstance(key, str) else key[0], row.v)
 
-    spec = tm.StateSpec.function(last)
-    rows.groupBy(*key.split()).mapWithState(spec, name="last", stateSchema=state, outputSchema="k string, v int")
-    return p
+    def build(p: tm.Pipeline, world: World) -> None:
+        grouped = world.read(p).groupBy(*key.split())
+        spec = tm.StateSpec.function(last)
+        grouped.mapWithState(spec, name="last", stateSchema=state, outputSchema="k string, v int")
+
+    return build

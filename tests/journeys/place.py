@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tests.world import run
+from tests.world import Build, World, run, state
 
 PIPELINE = """
 import pathlib
@@ -22,37 +22,50 @@ doubled.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(here / "o
 """
 
 
-class Place:
+def scaled(factor: int = 1, extra: bool = False) -> Build:
+    """The sums of a key, times a factor; and with another operator, how many rows the key has."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        made = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
+        made.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(world.out))
+        if extra:
+            rows.groupBy("k").agg(c=tm.count(), name="extra")
+
+    return build
+
+
+def with_keys(factor: int = 1) -> Build:
+    """Has a sink of all keys, too, which come from another source of the same files."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        scaled(factor)(p, world)
+        rows = world.read(p, "more", maxFilesPerTrigger=None)
+        rows.sql("SELECT k FROM rows").write(tm.Json(world.sink("keys")), name="keys")
+
+    return build
+
+
+class Place(World):
     """A folder with input files, a repository, and a naive model of what each file has."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "in").mkdir()
+        super().__init__(folder, scaled(), schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=2)
         (folder / "shop.py").write_text(PIPELINE)
         self.files: dict[str, list[tuple[str, int]]] = {}
-        self.open().init()
+        self.open(init=True)
 
-    def make(self, factor: int = 1, extra: bool = False) -> tm.Pipeline:
-        p = tm.Pipeline("shop")
-        files = tm.Files(
-            str(self.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=2
-        )
-        rows = p.read(files)
-        scaled = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
-        scaled.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(self.folder / "out")))
-        if extra:
-            rows.groupBy("k").agg(c=tm.count(), name="extra")
-        return p
+    def open(
+        self, branch: str = "main", *, init: bool = False, conf: Mapping[str, Any] | None = None, **code: Any
+    ) -> tm.Repository:
+        """Open the repository with this code, or with what `scaled` makes of `code`. It is made once, without it."""
+        return World.open(self.but(scaled(**code)) if code else self, branch, init=init, conf=conf)
 
-    def open(self, branch: str = "main", **code: Any) -> tm.Repository:
-        return tm.open(self.make(**code), root=str(self.folder / "root"), branch=branch)
-
-    def arrive(self, *names: str) -> None:
+    def arrive(self, *names: Any, inbox: str = "in") -> list[Path]:
+        """Write a file of each name, a number, with rows that follow from the number."""
         for name in names:
-            rows = [(f"k{j % 3}", int(name) + j) for j in range(int(name) + 1)]
-            self.files[name] = rows
-            text = "".join(f"{k},{n}\n" for k, n in rows)
-            (self.folder / "in" / f"{name}.csv").write_text(text + "bad\n")
+            self.files[name] = [(f"k{j % 3}", int(name) + j) for j in range(int(name) + 1)]
+        return [self.put(name, [*self.files[name], ("bad",)], inbox) for name in names]
 
     def sums(self, factor: int = 1, without: tuple[str, ...] = ()) -> dict[str, int]:
         found: Counter[str] = Counter()
@@ -61,12 +74,9 @@ class Place:
                 found[key] += n * factor
         return dict(found)
 
-    def published(self) -> list[tuple[int, str, int]]:
+    def lines(self) -> list[tuple[int, str, int]]:
         """The rows that a plain reader finds in the sink."""
-        texts = (path.read_text() for path in sorted((self.folder / "out").glob("*.json")))
-        lines = (line for text in texts for line in text.splitlines())
-        rows = map(json.loads, lines)
-        return sorted((row["_batch_id"], row["k"], row["n"]) for row in rows)
+        return sorted((row["_batch_id"], row["k"], row["n"]) for row in self.published())
 
 
 def placed(folder: Path) -> Place:
@@ -78,8 +88,7 @@ def placed(folder: Path) -> Place:
 
 
 def sums(r: tm.Repository, operator: str = "sums") -> dict[str, int]:
-    table = r.state(operator)
-    return dict(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
+    return state(r, operator)
 
 
 def rows(r: tm.Repository) -> list[tuple[Any, ...]]:

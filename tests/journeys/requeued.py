@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import tidemill as tm
+from tests.world import Build, World, run
 
 SCHEMA = "id int, k string, n int, ts timestamp"
 BROKEN = {1: "id,k,n,ts\n1,a,10,2024-01-01T00:00:01\n2,b,oops,2024-01-01T00:00:02\n3,a,x,2024-01-01T00:00:03\n"}
@@ -25,47 +26,37 @@ def fails_for_b(key: Any, row: Any, state: Any) -> Any:
     return add(key, row, state)
 
 
-def pipeline(
-    folder: Path, late: str = "drop", function: Any = None, on_error: str = "fail", **options: Any
-) -> tm.Pipeline:
-    p = tm.Pipeline("shop")
-    rows = p.read(
-        tm.Files(
-            str(folder), format="csv", header=True, schema=options.pop("schema", SCHEMA), mode="PERMISSIVE", **options
-        ),
-        name="shop",
-    )
-    called = function or add
-
+def tracked(function: Any = add, on_error: str = "fail") -> Build:
     def track(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
-        return called(key, row, state)
+        return function(key, row, state)
 
-    rows.groupBy("k").mapWithState(
-        tm.StateSpec.function(track), "bigint", "k string, total bigint", name="totals", on_error=on_error
-    )
-    rows.groupBy("k").agg(rows=tm.count(), n=tm.sum("n"), name="counts")
-    rows.select("id", "n").write(tm.Json(str(folder.parent / "plain")), name="plain")
-    return p
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, "shop")
+        rows.groupBy("k").mapWithState(
+            tm.StateSpec.function(track), "bigint", "k string, total bigint", name="totals", on_error=on_error
+        )
+        rows.groupBy("k").agg(rows=tm.count(), n=tm.sum("n"), name="counts")
+        rows.select("id", "n").write(tm.Json(world.sink("plain")), name="plain")
+
+    return build
 
 
-class Shop:
-    """A folder with files, and a repository beside it."""
+class Shop(World):
+    """A folder with files, and a repository beside it. Batches have `tasks` tasks."""
 
     def __init__(self, folder: Path, tasks: int = 1) -> None:
-        self.inbox, self.root, self.tasks = folder / "inbox", folder / "root", tasks
-        self.inbox.mkdir(parents=True)
+        super().__init__(folder, tracked(), schema=SCHEMA, header=True, mode="PERMISSIVE", maxFilesPerTrigger=None)
+        self.tasks = tasks
 
-    def put(self, name: str, text: str) -> None:
-        (self.inbox / name).write_text(text)
+    def having(self, function: Any = add, on_error: str = "fail", **read: Any) -> Shop:
+        """Return the same shop with another function."""
+        return self.but(tracked(function, on_error), **read)
 
-    def open(self, **options: Any) -> tm.Repository:
-        return tm.open(pipeline(self.inbox, **options), root=str(self.root))
+    def run(self, **options: Any) -> list[int]:
+        return run(self.open(init=False), tasks=self.tasks, **options)
 
-    def run(self, **options: Any) -> list[Any]:
-        return self.open(**options).run(engine="local", tasks=self.tasks)
-
-    def seen(self, **options: Any) -> dict[str, Any]:
-        r = self.open(**options)
+    def seen(self) -> dict[str, Any]:
+        r = self.open(init=False)
         return {
             **{name: {row["k"]: tuple(row[c] for c in row if c not in ("k", "updated_at", "deadline"))
                       for row in r.state(name).to_pylist()} for name in ("totals", "counts")},
@@ -73,12 +64,17 @@ class Shop:
         }  # fmt: skip
 
 
-def begin(folder: Path, tasks: int = 1, **options: Any) -> Shop:
-    shop = Shop(folder, tasks)
+def begin(folder: Path, tasks: int = 1, **read: Any) -> Shop:
+    shop = Shop(folder, tasks).but(**read)
     shop.put("1.csv", BROKEN[1])
-    shop.open(**options).init()
-    shop.run(**options)
+    shop.open()
+    shop.run()
     return shop
+
+
+def failing(shop: Shop) -> Shop:
+    """The shop with a function that fails for key `b`, whose rows then go to quarantine."""
+    return shop.having(fails_for_b, "quarantine")
 
 
 def failed(folder: Path, tasks: int = 1) -> Shop:
@@ -86,8 +82,8 @@ def failed(folder: Path, tasks: int = 1) -> Shop:
     shop = Shop(folder, tasks)
     shop.put("1.csv", "id,k,n,ts\n1,a,10,2024-01-01T00:00:01\n2,b,20,2024-01-01T00:00:02\n3,b,30,2024-01-01T00:00:03\n")
     shop.put("2.csv", "id,k,n,ts\n4,b,40,2024-01-01T00:00:04\n")
-    shop.open().init()
-    shop.run(function=fails_for_b, on_error="quarantine")
+    shop.open()
+    failing(shop).run()
     return shop
 
 

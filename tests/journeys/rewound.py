@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened
-from tests.world import run
+from tests.journeys.shop import arrive, opened, world
+from tests.world import World, run
 from tidemill.cli.main import main
-
-
-def totals(r: tm.Repository, version: int | str | None = None) -> dict[str, int]:
-    table = r.state("counts", version=version)
-    return dict(zip(table["k"].to_pylist(), table["n"].to_pylist(), strict=True))
 
 
 def three(folder: Path, **options: Any) -> tm.Repository:
@@ -23,26 +18,16 @@ def three(folder: Path, **options: Any) -> tm.Repository:
     arrive(folder, "a", "b")
     r = opened(folder, **options)
     run(r)
-    (folder / "in" / "c.csv").write_text("a,1\n")
+    world(folder).put("c", "a,1\n")
     run(r)
     return r
 
 
 def function_of(folder: Path, fn: Any) -> tm.Repository:
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    rows.groupBy("k").agg(n=tm.count(), name="counts").foreachBatch(fn, name="calls")
-    r = tm.open(p, root=str(folder / "root"))
-    r.init()
-    return r
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("k").agg(n=tm.count(), name="counts").foreachBatch(fn, name="calls")
 
-
-PIPELINE = """
-import tidemill as tm
-p = tm.Pipeline("shop")
-rows = p.read(tm.Files("in", format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json("out"))
-"""
+    return World(folder, build).open()
 
 
 def command(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import tidemill as tm
-from tests.world import World
+from tests.world import World, state
 from tidemill.protocol.codec import checksum_of, encode
 from tidemill.protocol.records import Commit
 from tidemill.protocol.successor import successor
+
+PIPELINE = """
+import pathlib
+import tidemill as tm
+here = pathlib.Path(__file__).parent
+p = tm.Pipeline("shop")
+rows = p.read(tm.Files(str(here / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(here / "out")))
+"""
 
 
 def world(folder: Path, root: str = "root", sink: Any = None, **agg: Any) -> World:
@@ -27,6 +36,10 @@ def world(folder: Path, root: str = "root", sink: Any = None, **agg: Any) -> Wor
 
 def opened(folder: Path, root: str = "root", sink: Any = None, **agg: Any) -> tm.Repository:
     return world(folder, root, sink, **agg).open()
+
+
+def totals(r: tm.Repository, version: int | str | None = None) -> dict[str, int]:
+    return state(r, "counts", version)
 
 
 def arrive(folder: Path, *names: str) -> None:

@@ -12,7 +12,7 @@ import click
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, published
+from tests.journeys.shop import arrive, opened, published, world
 from tests.world import run
 from tidemill.actions import carry_out, restoring
 from tidemill.actions.contract import ActionPlan, CommitAction
@@ -40,7 +40,7 @@ def shop(tmp_path: Path) -> tm.Repository:
     r = opened(tmp_path)
     arrive(tmp_path, "a", "b")
     run(r)
-    (tmp_path / "in" / "bad.csv").write_text("a,much\n")
+    world(tmp_path).put("bad", "a,much\n")
     with pytest.raises(tm.InvalidInput):
         run(r)
     return r
@@ -92,7 +92,7 @@ def test_a_plan_that_was_made_since_is_not_ended_unseen(verb: str, tmp_path: Pat
     r = opened(tmp_path)
     arrive(tmp_path, "a", "b")
     run(r)
-    (tmp_path / "in" / "bad.csv").write_text("a,much\n")
+    world(tmp_path).put("bad", "a,much\n")
     seen = ACTS[verb](r, dry_run=True)
     with pytest.raises(tm.InvalidInput):
         run(opened(tmp_path))
@@ -119,9 +119,9 @@ def test_a_tag_that_was_moved_a_file_that_changed_or_another_action_is_not_what_
     (tmp_path / "in" / "b.csv").unlink()
     with pytest.raises(tm.Fenced):  # its rows would be lost
         r.rewind(0, "why", expect=to_first)
-    (tmp_path / "in" / "z.csv").write_text("z,1\n")
+    world(tmp_path).put("z", "z,1\n")
     skip = r.skip("z.csv", "why", dry_run=True)
-    (tmp_path / "in" / "z.csv").write_text("y,2\n")
+    world(tmp_path).put("z", "y,2\n")
     with pytest.raises(tm.Fenced):
         r.skip("z.csv", "why", expect=skip)
     assert [kind for _, kind in versions(r)] == ["batch"] * 3
@@ -133,7 +133,7 @@ def test_a_commit_says_only_that_no_other_one_came_since(tmp_path: Path) -> None
     run(r)
     head = r.head
     assert head is not None
-    (tmp_path / "in" / "bad.csv").write_text("a,much\n")
+    world(tmp_path).put("bad", "a,much\n")
     with pytest.raises(tm.InvalidInput):
         run(opened(tmp_path))
     assert r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", expect=head).version == 2

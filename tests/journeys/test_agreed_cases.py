@@ -12,9 +12,9 @@ import click
 import pytest
 
 import tidemill as tm
-from tests.journeys import test_requeue as quarantine
 from tests.journeys.place import placed
-from tests.journeys.shop import arrive, opened
+from tests.journeys.requeued import begin
+from tests.journeys.shop import arrive, opened, world
 from tests.journeys.test_agreed import called, stored
 from tests.unit.actions.migrated import Place as Bank
 from tests.unit.actions.migrated import euros, sums, to_euros
@@ -35,7 +35,7 @@ class Case:
 
 def quarantined(folder: Path) -> tm.Repository:
     """Two rows of version 0 are in quarantine, and a file has them corrected."""
-    shop = quarantine.begin(folder)
+    shop = begin(folder)
     (folder / "rows.json").write_text("".join(_row(number, n) for number, n in ((0, 20), (1, 30))))
     return shop.open()
 
@@ -60,9 +60,9 @@ def tagged(folder: Path) -> tm.Repository:
 
 def moved(folder: Path) -> tm.Repository:
     """A repository that was made at another place."""
-    r = two(folder, "first")
+    two(folder, "first")
     (folder / "first").rename(folder / "root")
-    return tm.open(r.opened.pipeline, root=str(folder / "root"))
+    return world(folder).open(init=False)
 
 
 def other_columns(folder: Path) -> tm.Repository:

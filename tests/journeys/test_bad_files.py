@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World, run
 from tidemill.cli.main import main
 from tidemill.sources import bad_file as bad_file_module
 
@@ -79,28 +80,20 @@ KINDS = {
 WRITERS: dict[str, Callable[[list[tuple[str, int]]], bytes]] = {"csv": csv_text, "json": json_text, "parquet": parquet}
 
 
-def repository(folder: Path, kind: Kind, root: Path, **options: object) -> tm.Repository:
+def totalling(p: tm.Pipeline, world: World) -> None:
+    world.read(p, "shop").groupBy("k").agg(n=tm.sum("n"), rows=tm.count(), name="totals")
+
+
+def world_of(folder: Path, kind: Kind, **options: object) -> World:
+    """Return a world in which a good file and a bad one wait."""
     columns = "k string, n int" + (", d int" if kind.name.startswith("d=") else "")
     header = {"header": True} if kind.format == "csv" else {}
-    p = tm.Pipeline("shop")
-    given = {"badFiles": "quarantine"} | header | options
-    rows = p.read(tm.Files(str(folder), format=kind.format, schema=columns, **given), name="shop")  # type: ignore[arg-type]
-    rows.groupBy("k").agg(n=tm.sum("n"), rows=tm.count(), name="totals")
-    return tm.open(p, root=str(root))
-
-
-def started(tmp_path: Path, kind: Kind, **options: object) -> tm.Repository:
-    """Return a repository whose first batch has read a good file and a bad one."""
-    folder = tmp_path / "in"
-    place = folder / kind.name
-    place.parent.mkdir(parents=True)
+    given = {"badFiles": "quarantine", "maxFilesPerTrigger": None} | header | options
+    world = World(folder, totalling, format=kind.format, schema=columns, **given)
     good = "d=1/a" if kind.name.startswith("d=") else "a"
-    (folder / good).parent.mkdir(exist_ok=True)
-    (folder / f"{good}.{kind.format}").write_bytes(WRITERS[kind.format](GOOD))
-    place.write_bytes(kind.bad)
-    r = repository(folder, kind, tmp_path / "root", **options)
-    r.init()
-    return r
+    world.put(f"{good}.{kind.format}", WRITERS[kind.format](GOOD))
+    world.put(kind.name, kind.bad)
+    return world
 
 
 def totals(r: tm.Repository) -> dict[str, tuple[int, int]]:
@@ -118,7 +111,8 @@ def model(rows: list[tuple[str, int]]) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_bad_file_is_counted_kept_and_read_once_after_it_was_corrected(tmp_path: Path, name: str) -> None:
     kind = KINDS[name]
-    r = started(tmp_path, kind)
+    world = world_of(tmp_path, kind)
+    r = world.open()
     (progress,) = r.run(engine="local")
     counts = (progress.numInputRows, progress.applied_rows, progress.quarantined_rows, progress.quarantined_files)
     assert counts == (1 + kind.rows, 1, kind.rows, 1) and progress.input_files == 2
@@ -130,27 +124,27 @@ def test_a_bad_file_is_counted_kept_and_read_once_after_it_was_corrected(tmp_pat
     assert totals(r) == model(GOOD)
     if kind.name.startswith("d="):  # a file in a wrong folder is corrected by a move, and is then a new one
         return
-    (tmp_path / "in" / kind.name).write_bytes(kind.correct)
-    assert r.run(engine="local") == []  # no error that the file was modified, and nothing is read by itself
+    world.put(kind.name, kind.correct)
+    assert run(r) == []  # no error that the file was modified, and nothing is read by itself
     r.requeue(0, reason="corrected")
     (progress,) = r.run(engine="local")
     assert (progress.numInputRows, progress.applied_rows, progress.quarantined_files) == (3, 3, 0)
     assert totals(r) == model(GOOD + ROWS)
     with pytest.raises(tm.InvalidInput, match="version 2 read the file since"):
         r.requeue(0)
-    (tmp_path / "in" / kind.name).write_bytes(kind.correct + b"\n")
+    world.put(kind.name, kind.correct + b"\n")
     with pytest.raises(tm.InvalidInput, match="was modified after it was read"):
-        r.run(engine="local")
-    (tmp_path / "in" / kind.name).write_bytes(kind.correct)
+        run(r)
+    world.put(kind.name, kind.correct)
     assert not r.verify(deep=True).problems
 
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
 def test_a_bad_file_fails_the_batch_in_every_mode_by_default(tmp_path: Path, name: str, mode: str) -> None:
-    r = started(tmp_path, KINDS[name], badFiles="fail", mode=mode)
+    r = world_of(tmp_path, KINDS[name], badFiles="fail", mode=mode).open()
     with pytest.raises(tm.InvalidInput) as caught:
-        r.run(engine="local")
+        run(r)
     assert KINDS[name].name in caught.value.first_line and caught.value.hint
     assert r.head is None
 
@@ -165,88 +159,90 @@ def test_a_bad_file_fails_the_batch_in_every_mode_by_default(tmp_path: Path, nam
     ],
 )
 def test_the_limit_sees_the_rows_of_a_bad_file(tmp_path: Path, limit: str, error: str | None) -> None:
-    r = started(tmp_path, KINDS["header"])
-    limited = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), conf={"tidemill.fail_if_quarantined": limit})
+    r = world_of(tmp_path, KINDS["header"]).open(conf={"tidemill.fail_if_quarantined": limit})
     if error is None:
-        assert len(limited.run(engine="local")) == 1
+        assert run(r) == [0]
         return
     with pytest.raises(tm.InvalidInput, match=error):
-        limited.run(engine="local")
+        run(r)
     assert r.head is None
 
 
 @pytest.mark.parametrize(("limit", "is_refused"), [("0", True), ("49%", True), ("50%", False), ("1", False)])
 def test_the_limit_sees_a_file_whose_rows_cannot_be_counted(tmp_path: Path, limit: str, is_refused: bool) -> None:
-    r = started(tmp_path, KINDS["zip"])
-    limited = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), conf={"tidemill.fail_if_quarantined": limit})
+    r = world_of(tmp_path, KINDS["zip"]).open(conf={"tidemill.fail_if_quarantined": limit})
     if is_refused:
         with pytest.raises(tm.InvalidInput, match="1 quarantined file of 2, expected at most") as caught:
-            limited.run(engine="local")
+            run(r)
         assert "b.csv" in str(caught.value)
     else:
-        assert len(limited.run(engine="local")) == 1
+        assert run(r) == [0]
 
 
 def test_an_unchanged_file_can_be_requeued_because_the_declaration_was_corrected(tmp_path: Path) -> None:
     kind = dataclasses.replace(KINDS["header"], bad=csv_text([*ROWS], "k,m"))
-    r = started(tmp_path, kind)
-    r.run(engine="local")
+    world = world_of(tmp_path, kind)
+    r = world.open()
+    run(r)
     r.requeue(0)
-    r.run(engine="local")  # still without the column, so it is in quarantine again
+    run(r)  # still without the column, so it is in quarantine again
     assert totals(r) == model(GOOD) and r.quarantine(2).num_rows == 1
-    corrected = repository(tmp_path / "in", kind, tmp_path / "root", missingColumns="null")
+    corrected = world.but(missingColumns="null").open()
     with pytest.raises(tm.InvalidInput, match="version 2 put the file in quarantine since"):
         corrected.requeue(0)
     corrected.requeue(2)
-    corrected.run(engine="local")
+    run(corrected)
     assert {k: rows for k, (_, rows) in totals(corrected).items()} == {"a": 2, "b": 1, "c": 1}
 
 
 def test_a_replay_with_code_that_reads_the_file_reads_it_once(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind)
-    r.run(engine="local")
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world = world_of(tmp_path, kind)
+    r = world.open()
+    run(r)
+    world.put(kind.name, kind.correct)
     r.requeue(0)
-    r.run(engine="local")
+    run(r)
     r.replay(into="again", from_version=0, files="current")
-    again = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), branch="again")
+    again = world.open("again")
     assert totals(again) == totals(r) == model(GOOD + ROWS)
     assert [one.counts.input_files for one in again.commits() if one.kind == "batch"] == [2, 0]
     r.promote("again", reason="the file is read where it belongs")
     assert totals(r) == model(GOOD + ROWS)
-    assert r.run(engine="local") == [] and not r.verify(deep=True).problems
+    assert run(r) == [] and not r.verify(deep=True).problems
 
 
 def test_a_replay_repeats_what_was_recorded(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind)
-    r.run(engine="local")
+    world = world_of(tmp_path, kind)
+    r = world.open()
+    run(r)
     r.requeue(0)
-    r.run(engine="local")
+    run(r)
     r.replay(into="again", from_version=0)
-    again = tm.open(r.opened.pipeline, root=str(tmp_path / "root"), branch="again")
+    again = world.open("again")
     assert [one.counts for one in again.commits()] == [one.counts for one in r.commits()]
     assert totals(again) == totals(r)
 
 
 def test_a_rewind_puts_the_file_back_into_quarantine(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind)
-    r.run(engine="local")
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world = world_of(tmp_path, kind)
+    r = world.open()
+    run(r)
+    world.put("b", kind.correct)
     r.requeue(0)
-    r.run(engine="local")
+    run(r)
     r.rewind(0, reason="too early")
-    assert r.run(engine="local") == [] and totals(r) == model(GOOD)
+    assert run(r) == [] and totals(r) == model(GOOD)
     r.requeue(0)
-    r.run(engine="local")
+    run(r)
     assert totals(r) == model(GOOD + ROWS)
 
 
 def test_a_bad_file_can_be_skipped_and_a_lost_one_is_named(tmp_path: Path) -> None:
-    r = started(tmp_path, KINDS["header"])
-    r.run(engine="local")
+    r = world_of(tmp_path, KINDS["header"]).open()
+    run(r)
     os.rename(tmp_path / "in/b.csv", tmp_path / "away.csv")
     with pytest.raises(tm.InvalidInput, match="is gone from its source"):
         r.requeue(0)
@@ -258,25 +254,27 @@ def test_a_bad_file_can_be_skipped_and_a_lost_one_is_named(tmp_path: Path) -> No
 
 def test_an_overwritten_file_is_read_at_once_where_the_source_says_so(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind, overwritten="new")
-    r.run(engine="local")
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
-    r.run(engine="local")
+    world = world_of(tmp_path, kind, overwritten="new")
+    r = world.open()
+    run(r)
+    world.put("b", kind.correct)
+    run(r)
     assert totals(r) == model(GOOD + ROWS)
 
 
 def test_an_export_has_the_file_and_a_row_given_for_it_is_refused(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind)
-    r.run(engine="local")
+    world = world_of(tmp_path, kind)
+    r = world.open()
+    run(r)
     exported = r.quarantine(0, export=True)
     assert exported.column("_kind").to_pylist() == ["file"]
     filled = pa.Table.from_pylist([exported.to_pylist()[0] | {"k": "a", "n": 1}], schema=exported.schema)
     with pytest.raises(tm.InvalidInput, match="stands for a whole file, so correct the file"):
         r.requeue(0, rows=filled)
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world.put("b", kind.correct)
     r.requeue(0, rows=exported)
-    r.run(engine="local")
+    run(r)
     assert totals(r) == model(GOOD + ROWS)
 
 
@@ -285,28 +283,26 @@ def test_ranges_that_were_planned_before_agree_that_the_file_is_bad(
 ) -> None:
     """A plan with ranges is of code with badFiles="fail". Then the new code carries it out."""
     folder = tmp_path / "in"
-    folder.mkdir()
+    kind = dataclasses.replace(KINDS["damaged page"], name="b.parquet")
+    world = world_of(tmp_path, kind, badFiles="fail")
+    (folder / "a.parquet").unlink()
     table = pa.table({"k": [f"k{i % 7}" for i in range(4000)], "n": pa.array(range(4000), pa.int32())})
     pq.write_table(table, folder / "b.parquet", row_group_size=1000, compression="none", use_dictionary=False)
     whole = (folder / "b.parquet").read_bytes()
     last = pq.ParquetFile(folder / "b.parquet").metadata.row_group(3).column(0).data_page_offset
     damaged = whole[:last] + b"\xff" * 12 + whole[last + 12 :]
-    (folder / "b.parquet").write_bytes(damaged)
-    kind = dataclasses.replace(KINDS["damaged page"], name="b.parquet")
-    conf = {"tidemill.split_bytes": 4096}
-    strict = repository(folder, kind, tmp_path / "root", badFiles="fail")
-    strict = tm.open(strict.opened.pipeline, root=str(tmp_path / "root"), conf=conf)
-    strict.init()
+    world.put("b.parquet", damaged)
+    strict = world.open(conf={"tidemill.split_bytes": 4096})
     with pytest.raises(tm.InvalidInput, match=r"b\.parquet"):
-        strict.run(engine="local")
+        run(strict)
     plan = strict.opened.log.plan(0)
     assert plan is not None and len(plan.splits) > 1
-    r = repository(folder, kind, tmp_path / "root")
+    r = world.but(badFiles="quarantine").open()
     (progress,) = r.run(engine="local", tasks=2)
     assert (progress.numInputRows, progress.quarantined_rows, progress.quarantined_files) == (4000, 4000, 1)
-    (folder / "b.parquet").write_bytes(whole)
+    world.put("b.parquet", whole)
     r.requeue(0)
-    r.run(engine="local")
+    run(r)
     assert sum(rows for _, rows in totals(r).values()) == 4000
 
 
@@ -316,7 +312,7 @@ def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row
 ) -> None:
     monkeypatch.setattr(bad_file_module, "_KEPT_BYTES", 0)
     kind = KINDS[name]
-    r = started(tmp_path, kind)
+    r = world_of(tmp_path, kind).open()
     (progress,) = r.run(engine="local")
     assert (progress.applied_rows, progress.quarantined_rows) == (1, 3)
     assert totals(r) == model(GOOD)
@@ -325,24 +321,26 @@ def test_a_file_that_is_larger_than_what_is_kept_is_checked_before_its_first_row
 def test_a_file_comes_back_without_a_row_that_stays_unreadable(tmp_path: Path) -> None:
     """A version quarantined a file and a row of another file, and only the file was corrected."""
     kind = KINDS["header"]
-    r = started(tmp_path, kind, mode="PERMISSIVE")
-    (tmp_path / "in/c.csv").write_bytes(b"k,n\nd,4\nd,much\n")
-    r.run(engine="local")
-    (tmp_path / "in/b.csv").write_bytes(kind.correct)
+    world = world_of(tmp_path, kind, mode="PERMISSIVE")
+    r = world.open()
+    world.put("c", b"k,n\nd,4\nd,much\n")
+    run(r)
+    world.put("b", kind.correct)
     with pytest.raises(tm.InvalidInput, match="1 of 2 rows cannot come back: row . .file `c.csv`, line 3"):
         r.requeue(0)
-    assert r.run(engine="local") == []
+    assert run(r) == []
     rows = r.quarantine(0, export=True)
     r.requeue(0, rows=rows.filter(pc.equal(rows.column("_kind"), "file")))
-    r.run(engine="local")
+    run(r)
     assert totals(r) == model([*GOOD, *ROWS, ("d", 4)])
 
 
 def test_a_file_that_cannot_come_back_is_named_with_the_way_out(tmp_path: Path) -> None:
     kind = KINDS["header"]
-    r = started(tmp_path, kind, mode="PERMISSIVE")
-    (tmp_path / "in/c.csv").write_bytes(b"k,n\nd,much\n")
-    r.run(engine="local")
+    world = world_of(tmp_path, kind, mode="PERMISSIVE")
+    r = world.open()
+    world.put("c", b"k,n\nd,much\n")
+    run(r)
     (tmp_path / "in/b.csv").unlink()
     with pytest.raises(tm.InvalidInput, match="1 of 2 rows cannot come back: row . .file `b.csv`") as caught:
         r.requeue(0)
@@ -358,7 +356,8 @@ def test_the_command_line_reports_the_file(tmp_path: Path, capfd: pytest.Capture
         "    badFiles='quarantine'), name='shop')\n"
         "rows.groupBy('k').agg(n=tm.sum('n'), rows=tm.count(), name='totals')\n"
     )
-    started(tmp_path, KINDS["header"])
+    world = world_of(tmp_path, KINDS["header"])
+    world.open()
 
     def call(*words: str) -> str:
         capfd.readouterr()
@@ -374,7 +373,7 @@ def test_the_command_line_reports_the_file(tmp_path: Path, capfd: pytest.Capture
     assert (
         "file `b.csv` of source `shop`, which version 0 put in quarantine as a whole" in dry and "is unchanged" in dry
     )
-    (tmp_path / "in/b.csv").write_bytes(KINDS["header"].correct)
+    world.put("b", KINDS["header"].correct)
     assert "it was changed since" in call("requeue", "--version", "0", "--dry-run")
     assert "requeued 1 file of version 0 in version 1" in call("requeue", "--version", "0", "--yes")
     call("run", "--engine", "local")

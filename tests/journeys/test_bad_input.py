@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import tidemill as tm
 from tests.journeys.bad_input import counting, refused
+from tests.world import World, over, run
 
 
-def test_unknown_column_names_the_nearest(folder):
-    refused(lambda: counting(folder, key="kk"), "`kk`", "`k`")
-    _, grouped = counting(folder)
-    refused(lambda: grouped.agg(n=tm.sum("vv")), "`vv`", "`v`")
+def grouped(key="k"):
+    return tm.Pipeline("bad").read(tm.Rows("k string, v int, m map<string,int>")).groupBy(key)
 
 
-def test_names_that_are_not_allowed(folder):
+def test_unknown_column_names_the_nearest():
+    refused(lambda: grouped(key="kk"), "`kk`", "`k`")
+    refused(lambda: grouped().agg(n=tm.sum("vv")), "`vv`", "`v`")
+
+
+def test_names_that_are_not_allowed():
     refused(lambda: tm.Pipeline("Bad Name"), "'Bad Name'", "lower-case")
-    _, grouped = counting(folder)
-    refused(lambda: grouped.agg(n=tm.count(), name="../up"), "'../up'")
+    refused(lambda: grouped().agg(n=tm.count(), name="../up"), "'../up'")
 
 
-def test_an_option_with_a_typo_names_the_nearest(folder):
-    refused(
-        lambda: tm.Files(str(folder), format="json", schema="k string", maxFilesPerTriger=1), "`maxFilesPerTrigger`"
-    )
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
+def test_an_option_with_a_typo_names_the_nearest(world):
+    refused(world.but(maxFilesPerTriger=1).open, "`maxFilesPerTrigger`")
+    p = world.pipeline()
     refused(lambda: tm.open(p, root="memory://x", conf={"tidemill.block_row": 1}), "block_rows")
     refused(lambda: tm.open(p, root="memory://x", storage_options={"roots": {}}), "`root`")
 
@@ -36,9 +38,8 @@ def test_an_option_with_a_typo_names_the_nearest(folder):
              "SELECT row_number() OVER () AS n FROM rows", "SELECT * FROM rows JOIN rows r2 USING (k)",
              "SELECT * FROM read_csv('/etc/passwd')"],
 )  # fmt: skip
-def test_sql_that_needs_more_than_its_row_is_refused_when_built(folder, text):
-    p = tm.Pipeline("sql")
-    rows = p.read(tm.Files(str(folder), format="json", schema="k string, v int"))
+def test_sql_that_needs_more_than_its_row_is_refused_when_built(text):
+    rows = tm.Pipeline("sql").read(tm.Rows("k string, v int"))
     refused(lambda: rows.sql(text))
 
 
@@ -53,20 +54,14 @@ def test_sql_that_needs_more_than_its_row_is_refused_when_built(folder, text):
         ({"engine": "local", "time_budget": "soon"}, "time_budget='soon', expected a number of at least 0"),
     ],
 )
-def test_a_wrong_argument_of_run_is_an_error_even_if_no_files_are_waiting(folder, tmp_path, options, said):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+def test_a_wrong_argument_of_run_is_an_error_even_if_no_files_are_waiting(world, options, said):
+    r = world.open()
+    run(r)
     refused(lambda: r.run(**options), said)
     refused(lambda: r.state(version="0"), "version='0', expected a whole number")
 
 
 def test_aggregates_of_unsuitable_columns_are_refused_when_declared():
-    def grouped():
-        return tm.Pipeline("a").read(tm.Rows("k string, v int, m map<string,int>")).groupBy("k")
-
     refused(lambda: grouped().agg(x=tm.var("k")), "`x`, the var of column `k`", "a number", "string")
     refused(lambda: grouped().agg(x=tm.stddev("m")), "the stddev of column `m`", "a number")
     refused(lambda: grouped().agg(x=tm.max_by("v", "m")), "the max_by of column `v`, `m`", "a type that has an order")
@@ -97,56 +92,48 @@ def test_invalid_windows_are_refused_when_declared():
     refused(lambda: stream("d").groupBy("k").agg(n=tm.count(), outputMode="append"), "'append'", "a window")
 
 
-def test_an_operator_name_can_be_used_once(folder):
-    _, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="same")
-    refused(lambda: grouped.dropDuplicates(name="same"), "already has an operator `same`")
-    refused(lambda: grouped.dropDuplicates(name=""), "operator name ''")
+def test_an_operator_name_can_be_used_once():
+    by_key = grouped()
+    by_key.agg(n=tm.count(), name="same")
+    refused(lambda: by_key.dropDuplicates(name="same"), "already has an operator `same`")
+    refused(lambda: by_key.dropDuplicates(name=""), "operator name ''")
 
 
-def test_missing_files_and_folders(folder, tmp_path):
-    p, grouped = counting(tmp_path / "nowhere")
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
+def test_missing_files_and_folders(world):
+    shutil.rmtree(world.inbox)
+    p = tm.Pipeline("bad")
+    p.read(tm.Files(str(world.inbox), format="json", schema="k string")).groupBy("k").agg(n=tm.count())
+    r = tm.open(p, root=world.root)
     r.init()
-    refused(lambda: r.run(engine="local"), "nowhere")
+    refused(lambda: run(r), str(world.inbox))
     assert r.head is None
 
 
-def test_a_planned_file_that_vanished_is_named_and_nothing_is_committed(folder, tmp_path, monkeypatch):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+def test_a_planned_file_that_vanished_is_named_and_nothing_is_committed(world, monkeypatch):
+    r = world.open()
     from tidemill.run import drain
 
     original = drain.execute
 
     def remove_first(*arguments):
-        (folder / "a.json").unlink()
+        (world.inbox / "a.json").unlink()
         return original(*arguments)
 
     monkeypatch.setattr(drain, "execute", remove_first)
-    refused(lambda: r.run(engine="local"), "a.json")
+    refused(lambda: run(r), "a.json")
     assert r.head is None
 
 
-def test_values_that_do_not_fit_the_schema_name_file_line_and_column(folder, tmp_path):
-    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    refused(lambda: r.run(engine="local"), "b.json", "1", "v", "many")
+def test_values_that_do_not_fit_the_schema_name_file_line_and_column(world):
+    world.put("b", [{"k": "x", "v": "many"}])
+    r = world.open()
+    refused(lambda: run(r), "b.json", "1", "v", "many")
     assert r.head is None
 
 
-def test_unreadable_rows_go_to_quarantine_where_the_source_says_so(folder, tmp_path):
-    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n{"k": "x", "v": 5}\nnot json\n')
-    p, grouped = counting(folder, mode="PERMISSIVE")
-    grouped.agg(total=tm.sum("v"))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+def test_unreadable_rows_go_to_quarantine_where_the_source_says_so(world):
+    world.put("b", '{"k": "x", "v": "many"}\n{"k": "x", "v": 5}\nnot json\n')
+    r = world.but(counting("total", total=tm.sum("v")), mode="PERMISSIVE").open()
     (progress,) = r.run(engine="local")
     assert (progress.numInputRows, progress.applied_rows, progress.quarantined_rows) == (5, 3, 2)
     rows = r.quarantine().to_pylist()
@@ -154,41 +141,44 @@ def test_unreadable_rows_go_to_quarantine_where_the_source_says_so(folder, tmp_p
     assert rows[1]["text"] == "not json" and all(row["reason"] for row in rows)
 
 
-def test_an_unusable_sink_is_refused_before_anything_is_committed(folder, tmp_path):
+def to(sink):
+    """Return code that counts rows by key, and writes the counts to a sink."""
+    return over(lambda rows: rows.groupBy("k").agg(n=tm.count(), name="n").write(sink))
+
+
+def test_an_unusable_sink_is_refused_before_anything_is_committed(world):
     for path, word in (("s4://bucket/out", "s4"), ("s3://AKIA:SECRET@bucket/out", "credentials")):
-        p, grouped = counting(folder)
-        grouped.agg(n=tm.count(), name="n").write(tm.Json(path))
+        bad = world.but(to(tm.Json(path)))
         with pytest.raises(tm.InvalidInput) as caught:
-            tm.open(p, root=str(tmp_path / "root"))
+            bad.open()
         assert word in str(caught.value) and "SECRET" not in str(caught.value)
 
 
+def timed(function):
+    """Return code that counts rows, and takes the time of a batch from a function."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        counting("n")(p, world)
+        p.batch_time(function)
+
+    return build
+
+
 @pytest.mark.parametrize("value", [10**20, -1, 1.5, True, 1_700_000_000_000_000])
-def test_an_invalid_batch_time_leaves_no_plan(folder, tmp_path, value):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    p.batch_time(lambda plan: value)
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    refused(lambda: r.run(engine="local"), "p.batch_time")
-    p.batch_time(lambda plan: 1_700_000_000_000)
-    assert [one.version for one in r.run(engine="local")] == [0]
+def test_an_invalid_batch_time_leaves_no_plan(world, value):
+    times = [value, 1_700_000_000_000]
+    r = world.but(timed(lambda plan: times.pop(0))).open()
+    refused(lambda: run(r), "p.batch_time")
+    assert run(r) == [0]
 
 
-def test_a_batch_time_function_that_raises_is_named(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    p.batch_time(lambda plan: 1 // 0)
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    refused(lambda: r.run(engine="local"), "p.batch_time", "ZeroDivisionError")
+def test_a_batch_time_function_that_raises_is_named(world):
+    r = world.but(timed(lambda plan: 1 // 0)).open()
+    refused(lambda: run(r), "p.batch_time", "ZeroDivisionError")
 
 
-def test_a_partition_value_too_long_for_a_folder_is_refused_before_the_commit(folder, tmp_path):
-    (folder / "b.json").write_text('{"k": "' + "x" * 300 + '", "v": 1}\n')
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published"), partitionBy=["k"]))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    refused(lambda: r.run(engine="local"), "partition folder", "255")
+def test_a_partition_value_too_long_for_a_folder_is_refused_before_the_commit(world):
+    world.put("b", [{"k": "x" * 300, "v": 1}])
+    r = world.but(to(tm.Parquet(world.out, partitionBy=["k"]))).open()
+    refused(lambda: run(r), "partition folder", "255")
     assert r.head is None

@@ -2,96 +2,77 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 import tidemill as tm
 from tests.journeys.bad_input import counting, refused
+from tests.world import World, over, run, state
 from tidemill.cli.main import main
 from tidemill.repo import init
 
-
-def counting_as(folder, tmp_path, *names):
-    """A repository whose code counts rows by key, once for each of these operators."""
-    p, grouped = counting(folder)
-    for name in names:
-        grouped.agg(n=tm.count(), name=name)
-    return tm.open(p, root=str(tmp_path / "root"))
+X = [{"k": "x", "v": 1}]
 
 
-def test_run_before_init_is_refused_and_creates_no_files(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    refused(lambda: r.run(engine="local"), "no repository", "init")
-    assert not (tmp_path / "root").exists()
+def opened(world, *names, **options):
+    """Open the repository with code that counts in operators of these names, without `init`."""
+    return world.but(counting(*names, **options)).open(init=False)
 
 
-def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
+def ran(world, *names):
+    """Make the repository with code that counts in operators of these names, and run."""
+    return world.but(counting(*names)).run()
+
+
+def test_run_before_init_is_refused_and_creates_no_files(world):
+    r = opened(world, "n")
+    refused(lambda: run(r), "no repository", "init")
+    assert not Path(world.root).exists()
+
+
+def test_a_schema_that_does_not_match_the_state_shows_both(world):
     def keep(batch_time, key, v, state):
         state.update(v)
 
-    for schema in ("int", "double"):
-        p, grouped = counting(folder)
-        grouped.mapWithState(
-            tm.StateSpec.function(keep), stateSchema=schema, outputSchema="int", value="v", name="keep"
-        )
-        r = tm.open(p, root=str(tmp_path / "root"))
-        if schema == "int":
-            r.init()
-            r.run(engine="local")
-            continue
-        before = r.opened.log.head()
-        refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "rename the operator", "--drop keep")  # noqa: B023
-        assert r.opened.log.head() == before
+    def keeping(schema):
+        spec, kept = tm.StateSpec.function(keep), {"outputSchema": "int", "value": "v", "name": "keep"}
+        return world.but(over(lambda rows: rows.groupBy("k").mapWithState(spec, stateSchema=schema, **kept)))
+
+    keeping("int").run()
+    r = keeping("double").open(init=False)
+    before = r.opened.log.head()
+    refused(lambda: run(r), "`keep`", "int", "double", "rename the operator", "--drop keep")
+    assert r.opened.log.head() == before
 
 
-def test_another_key_or_kind_of_operator_is_refused(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="op")
-    r = tm.open(p, root=str(tmp_path / "root"))
+def test_another_key_or_kind_of_operator_is_refused(world):
+    ran(world, "op")
+    refused(lambda: run(opened(world, "op", key="v")), "`op`", "key")
+
+
+def test_a_renamed_operator_does_not_start_empty(world):
+    opened(world, "old").init()
+    refused(lambda: run(opened(world, "new")), "`new`", "`old`")
+    refused(opened(world, "new").init, "`new`", "`old`", "renamed")
+
+
+def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(world):
+    ran(world, "old")
+    r = opened(world, "old", "new")
+    refused(lambda: run(r), "`new`")
     r.init()
-    r.run(engine="local")
-    other, grouped = counting(folder, key="v")
-    grouped.agg(n=tm.count(), name="op")
-    refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`op`", "key")
+    world.put("b", X)
+    run(r)
+    assert state(r, "new").keys() == {"x"}
+    assert state(r, "old").keys() == {"x", "y"}
 
 
-def test_a_renamed_operator_does_not_start_empty(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="old")
-    tm.open(p, root=str(tmp_path / "root")).init()
-    other, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="new")
-    refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`new`", "`old`")
-    refused(lambda: tm.open(other, root=str(tmp_path / "root")).init(), "`new`", "`old`", "renamed")
-
-
-def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="old")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
-    grouped.agg(n=tm.count(), name="new")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    refused(lambda: r.run(engine="local"), "`new`")
-    r.init()
-    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
-    r.run(engine="local")
-    assert {row["k"]: row for row in r.state("new").to_pylist()}.keys() == {"x"}
-    assert {row["k"]: row for row in r.state("old").to_pylist()}.keys() == {"x", "y"}
-
-
-def test_two_inits_at_once_record_a_new_operator_once(folder, tmp_path, monkeypatch):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="old")
-    tm.open(p, root=str(tmp_path / "root")).init()
-    grouped.agg(n=tm.count(), name="new")
-    one, two = (tm.open(p, root=str(tmp_path / "root")) for _ in range(2))
+def test_two_inits_at_once_record_a_new_operator_once(world, monkeypatch):
+    opened(world, "old").init()
+    one, two = (opened(world, "old", "new") for _ in range(2))
     write_test = init.probe
 
     def meanwhile(store):
@@ -104,250 +85,204 @@ def test_two_inits_at_once_record_a_new_operator_once(folder, tmp_path, monkeypa
     assert one.init().through == two.init().through == 1
 
 
-def test_the_state_of_a_removed_operator_is_discarded_only_by_name(folder, tmp_path):
-    opened = functools.partial(counting_as, folder, tmp_path)
-    opened("one", "two").init()
-    opened("one", "two").run(engine="local")
-    refused(lambda: opened("one").init(), "lacks the operator `two`", "--drop two")
-    refused(lambda: opened("one", "three").init(), "lacks the operator `two`", "`three`", "renamed")
-    refused(lambda: opened("one", "two").init(drop=["two"]), "`two`", "still has it")
-    refused(lambda: opened("one").init(drop="two"), "drop='two'", "drop=['two']")
-    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
-    opened("one", "two").run(engine="local")
-    opened("one", "three").init(drop=["two"])
-    r = opened("one", "three")
-    assert r.state("three").num_rows == 0
-    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
-    r.run(engine="local")
-    assert {row["k"]: row["n"] for row in r.state("one").to_pylist()}["x"] == 3
-    assert r.state("three").column("n").to_pylist() == [1]
+def test_the_state_of_a_removed_operator_is_discarded_only_by_name(world):
+    ran(world, "one", "two")
+    refused(opened(world, "one").init, "lacks the operator `two`", "--drop two")
+    refused(opened(world, "one", "three").init, "lacks the operator `two`", "`three`", "renamed")
+    refused(lambda: opened(world, "one", "two").init(drop=["two"]), "`two`", "still has it")
+    refused(lambda: opened(world, "one").init(drop="two"), "drop='two'", "drop=['two']")
+    world.put("b", X)
+    run(opened(world, "one", "two"))
+    opened(world, "one", "three").init(drop=["two"])
+    r = opened(world, "one", "three")
+    assert state(r, "three") == {}
+    world.put("c", X)
+    run(r)
+    assert state(r, "one")["x"] == 3
+    assert state(r, "three") == {"x": 1}
     refused(lambda: r.state("two"), "`two`")
 
 
-def test_an_init_that_is_refused_changes_nothing(folder, tmp_path):
+def test_an_init_that_is_refused_changes_nothing(world):
     def opened(column, *more):
-        p, grouped = counting(folder)
-        grouped.agg(n=tm.count(), s=tm.sum(column) if column else tm.count(), name="one")
-        for name in more:
-            grouped.agg(n=tm.count(), name=name)
-        return tm.open(p, root=str(tmp_path / "root"))
+        def build(p, world):
+            grouped = world.read(p).groupBy("k")
+            grouped.agg(n=tm.count(), s=tm.sum(column) if column else tm.count(), name="one")
+            for name in more:
+                grouped.agg(n=tm.count(), name=name)
+
+        return world.but(build).open(init=False)
 
     def refs():
-        return sorted(path.name for path in (tmp_path / "root").rglob("refs/*"))
+        return sorted(path.name for path in Path(world.root).rglob("refs/*"))
 
     opened("v", "two").init()
-    opened("v", "two").run(engine="local")
+    run(opened("v", "two"))
     before = refs()
     refused(lambda: opened(None, "two", "three").init(), "`one`", "sum(v)")
     refused(lambda: opened(None).init(drop=["two"]), "`one`", "sum(v)")
     refused(lambda: opened("v", "two").init(drop=["twoo"]), "unknown operator to drop `twoo`")
     assert refs() == before
-    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
-    opened("v", "two").run(engine="local")
-    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
-    opened("v", "two").run(engine="local")
-    assert {row["k"]: row["n"] for row in opened("v", "two").state("two").to_pylist()}["x"] == 3
+    for name in ("b", "c"):
+        world.put(name, X)
+        run(opened("v", "two"))
+    assert state(opened("v", "two"), "two")["x"] == 3
 
 
-def test_a_plan_is_abandoned_only_on_a_store_that_creates_conditionally(folder, tmp_path, monkeypatch):
+def test_a_plan_is_abandoned_only_on_a_store_that_creates_conditionally(world, tmp_path, monkeypatch):
     from tidemill.store.local import LocalStore
 
-    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    refused(lambda: r.run(engine="local"), "`b.json`")
+    world.put("b", [{"k": "x", "v": "many"}])
+    r = world.open()
+    refused(lambda: run(r), "`b.json`")
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    tm.open(p, root=str(tmp_path / "copy")).adopt(copy=True)
+    tm.open(r.opened.pipeline, root=str(tmp_path / "copy")).adopt(copy=True)
     (tmp_path / "copy").rename(tmp_path / "other")  # a process checks each store once, and this one is new
     for module in ("publishing.correct", "actions.carry_out"):
         monkeypatch.setattr(f"tidemill.{module}.check_root", lambda repo: None)
-    other = tm.open(p, root=str(tmp_path / "other"))
+    other = tm.open(r.opened.pipeline, root=str(tmp_path / "other"))
     monkeypatch.setattr(LocalStore, "create", lambda self, name, data: self.put(name, data) or True)
     refused(lambda: other.replan("x"), "conditional")
     assert not list((tmp_path / "other").rglob("commits/*.json"))
 
 
-def test_an_unknown_branch_does_not_start_empty(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "has no repository under")
-    tm.open(p, root=str(tmp_path / "root")).init()
-    refused(
-        lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "unknown branch `mian`; did you mean `main`?"
-    )
+def test_an_unknown_branch_does_not_start_empty(world):
+    refused(lambda: world.open("mian"), "has no repository under")
+    world.open()
+    refused(lambda: world.open("mian"), "unknown branch `mian`; did you mean `main`?")
 
 
 def test_state_of_one_window_is_not_read_by_another(tmp_path):
-    def opened(**options):
-        p = tm.Pipeline("windows")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="ts timestamp")).withWatermark("ts", "1 day")
-        rows.groupBy(tm.window("ts", **options)).agg(n=tm.count())
-        return tm.open(p, root=str(tmp_path / "root"))
+    def of(duration):
+        windows = tm.window("ts", windowDuration=duration)
+        return over(lambda rows: rows.withWatermark("ts", "1 day").groupBy(windows).agg(n=tm.count()))
 
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.csv").write_text("2024-01-01T00:00:00\n")
-    opened(windowDuration="1 hour").init()
-    opened(windowDuration="1 hour").run(engine="local")
-    refused(
-        lambda: opened(windowDuration="2 hours").run(engine="local"),
-        "`window` = 3600000 ms by 3600000 ms from 0 ms over ts",
-    )
+    hourly = World(tmp_path, of("1 hour"), schema="ts timestamp")
+    hourly.arrive("2024-01-01T00:00:00\n")
+    hourly.run()
+    r = hourly.but(of("2 hours")).open(init=False)
+    refused(lambda: run(r), "`window` = 3600000 ms by 3600000 ms from 0 ms over ts")
 
 
-def test_a_root_that_holds_another_pipeline_or_is_a_repository_itself(folder, tmp_path):
-    p, grouped = counting(folder, name="one")
-    grouped.agg(n=tm.count())
-    root = tmp_path / "root"
-    tm.open(p, root=str(root)).init()
-    (root / "one").rename(root / "two")
-    other, grouped = counting(folder, name="two")
-    grouped.agg(n=tm.count())
-    refused(lambda: tm.open(other, root=str(root)).init(), "`one`", "`two`")
-    refused(lambda: tm.open(other, root=str(root)).run(engine="local"), "`one`", "`two`")
-    refused(
-        lambda: tm.open(other, root=str(root / "two")).init(),
-        "is the repository of a pipeline, expected the folder above it",
-    )
+def test_a_root_that_holds_another_pipeline_or_is_a_repository_itself(tmp_path):
+    one, two = (World(tmp_path, counting("n"), name=name) for name in ("one", "two"))
+    one.open()
+    Path(one.root, "one").rename(Path(one.root, "two"))
+    refused(two.open, "`one`", "`two`")
+    refused(lambda: run(two.open(init=False)), "`one`", "`two`")
+    inside = World(tmp_path, counting("n"), name="two", root="root/two")
+    refused(inside.open, "is the repository of a pipeline, expected the folder above it")
 
 
-def test_a_record_of_a_newer_format_is_refused(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
-    (path,) = (tmp_path / "root").rglob("commits/*.json")
+def test_a_record_of_a_newer_format_is_refused(world):
+    world.run()
+    (path,) = Path(world.root).rglob("commits/*.json")
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "format": 99}))
     with pytest.raises(tm.InvalidInput, match="format 99.*newer Tidemill"):
-        _ = tm.open(p, root=str(tmp_path / "root")).head
+        _ = world.open(init=False).head
 
 
-def test_missing_or_damaged_state_is_an_error_never_an_empty_start(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="n")
-    root = tmp_path / "root"
-    r = tm.open(p, root=str(root))
-    r.init()
-    r.run(engine="local")
-    (segment,) = (root / "bad" / "state" / "n").rglob("*.parquet")
+def test_missing_or_damaged_state_is_an_error_never_an_empty_start(world):
+    world.run()
+    (segment,) = Path(world.root, "bad/state/n").rglob("*.parquet")
     whole = segment.read_bytes()
-    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
+    world.put("c", X)
     from tidemill.state import cache
 
     for damage in (whole[:-10], whole[:50] + b"\x00" + whole[51:], None):
         cache._CACHE.clear()
         segment.unlink() if damage is None else segment.write_bytes(damage)
         with pytest.raises(tm.CorruptState) as caught:
-            tm.open(p, root=str(root)).run(engine="local")
+            run(world.open(init=False))
         assert segment.name in str(caught.value)
-    assert tm.open(p, root=str(root)).head.version == 0
+    assert world.open(init=False).head.version == 0
 
 
-def test_two_repositories_of_one_pipeline_publish_side_by_side(folder, tmp_path):
+def test_two_repositories_of_one_pipeline_publish_side_by_side(tmp_path):
+    def build(p, world):
+        world.read(p).groupBy("k").agg(n=tm.count(), name="n").write(tm.Parquet(world.out))
+
     for root in ("one", "two"):
-        p, grouped = counting(folder)
-        grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published")))
-        r = tm.open(p, root=str(tmp_path / root))
-        r.init()
-        r.run(engine="local", adopt_sink=root == "two")
-    assert len(list((tmp_path / "published").glob("bad.n-0000000000-00000-*.parquet"))) == 2
+        world = World(tmp_path, build, name="bad", root=root)
+        world.put("a", "x,1\ny,2\n")
+        world.run(adopt_sink=root == "two")
+    assert len(list(Path(world.out).glob("bad.n-0000000000-00000-*.parquet"))) == 2
 
 
-def test_changed_aggregates_and_clocks_do_not_continue_foreign_state(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="op")
-    tm.open(p, root=str(tmp_path / "root")).init()
-    tm.open(p, root=str(tmp_path / "root")).run(engine="local")
-    other, grouped = counting(folder)
-    grouped.agg(n=tm.sum("v"), name="op")
-    refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`op`", "count(*)", "sum(v)")
+def test_changed_aggregates_and_clocks_do_not_continue_foreign_state(world):
+    ran(world, "op")
+    refused(lambda: run(opened(world, "op", n=tm.sum("v"))), "`op`", "count(*)", "sum(v)")
 
 
-def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp_path):
-    repository = functools.partial(counting_as, folder, tmp_path)
-    repository("a", "b").init()
-    repository("a", "b").run(engine="local")
-    refused(lambda: repository("a").run(engine="local"), "`b`", "but this code does not have the operator", "--drop b")
-    repository("a").init(drop=["b"])
-    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
-    repository("a").run(engine="local")
-    refused(lambda: repository("a", "b").run(engine="local"), "`b`", "init")
-    repository("a", "b").init()
-    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
-    repository("a", "b").run(engine="local")
-    assert [row["n"] for row in repository("a", "b").state("b").to_pylist()] == [1]
-    assert repository("a", "b").state("b", version=0).num_rows == 2
+def test_an_operator_that_was_dropped_does_not_miss_batches_silently(world):
+    ran(world, "a", "b")
+    refused(lambda: run(opened(world, "a")), "`b`", "but this code does not have the operator", "--drop b")
+    opened(world, "a").init(drop=["b"])
+    world.put("b", X)
+    run(opened(world, "a"))
+    refused(lambda: run(opened(world, "a", "b")), "`b`", "init")
+    opened(world, "a", "b").init()
+    world.put("c", X)
+    r = opened(world, "a", "b")
+    run(r)
+    assert list(state(r, "b").values()) == [1]
+    assert r.state("b", version=0).num_rows == 2
 
 
-def test_a_plan_that_cannot_run_is_abandoned_and_its_files_are_planned_again(folder, tmp_path):
-    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count(), name="n")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+def test_a_plan_that_cannot_run_is_abandoned_and_its_files_are_planned_again(world):
+    world.put("b", [{"k": "x", "v": "many"}])
+    r = world.open()
     refused(lambda: r.replan("too early"), "has no plan")
-    refused(lambda: r.run(engine="local"), "many")
-    (folder / "b.json").write_text('{"k": "x", "v": 3}\n')
-    refused(lambda: r.run(engine="local"), "b.json", "replan")
+    refused(lambda: run(r), "many")
+    world.put("b", [{"k": "x", "v": 3}])
+    refused(lambda: run(r), "b.json", "replan")
     void = r.replan("b.json was corrected")
     assert (void.kind, void.version, void.reason) == ("void", 0, "b.json was corrected")
-    assert [one.version for one in r.run(engine="local")] == [1]
-    assert {row["k"]: row["n"] for row in r.state("n").to_pylist()} == {"x": 2, "y": 1}
+    assert run(r) == [1]
+    assert state(r, "n") == {"x": 2, "y": 1}
 
 
-def test_a_lost_log_is_an_error_never_an_empty_start(folder, tmp_path):
-    p, grouped = counting(folder)
-    grouped.agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+def test_a_lost_log_is_an_error_never_an_empty_start(world):
+    world.run()
     for lost in ("commits", "plans"):
-        shutil.rmtree(tmp_path / "root" / "bad" / "branches" / "main" / lost)
+        shutil.rmtree(Path(world.root, "bad/branches/main", lost))
     with pytest.raises(tm.CorruptState, match="the hint `branches/main/head.json` names it"):
-        tm.open(p, root=str(tmp_path / "root")).run(engine="local")
+        run(world.open(init=False))
 
 
-def test_outputs_of_two_schemas_are_read_version_by_version(folder, tmp_path):
-    def repository(output, value):
+def test_outputs_of_two_schemas_are_read_version_by_version(world):
+    def emitting(output, value):
         def f(batch_time, key, v, state):
             state.update(v)
             return value
 
-        p, grouped = counting(folder)
-        spec = tm.StateSpec.function(f)
-        grouped.mapWithState(spec, stateSchema="int", outputSchema=output, value="v", name="op")
-        return tm.open(p, root=str(tmp_path / "root"))
+        spec, kept = tm.StateSpec.function(f), {"stateSchema": "int", "value": "v", "name": "op"}
+        return world.but(over(lambda rows: rows.groupBy("k").mapWithState(spec, outputSchema=output, **kept)))
 
-    repository("int", 1).init()
-    repository("int", 1).run(engine="local")
-    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
-    r = repository("string", "one")
-    r.run(engine="local")
+    emitting("int", 1).run()
+    world.put("b", X)
+    r = emitting("string", "one").open(init=False)
+    run(r)
     refused(r.outputs, "`op`", "one version at a time")
     assert r.outputs(1).drop_columns(["_seq"]).to_pylist() == [{"value": "one", "_batch_id": 1}]
 
 
-def test_a_first_plan_with_a_wrong_schema_does_not_lock_it(folder, tmp_path):
-    (folder / "a.json").write_text('{"k": "x", "v": 1.5}\n')
+def test_a_first_plan_with_a_wrong_schema_does_not_lock_it(world):
+    world.put("a", [{"k": "x", "v": 1.5}])
 
-    def repository(kind):
-        p = tm.Pipeline("bad")
-        rows = p.read(tm.Files(str(folder), format="json", schema=f"k string, v {kind}"))
-        rows.groupBy("k").agg(total=tm.sum("v"), name="total")
-        return tm.open(p, root=str(tmp_path / "root"))
+    def opened(kind):
+        return world.but(counting("total", total=tm.sum("v")), schema=f"k string, v {kind}").open(init=False)
 
-    wrong = repository("int")
+    wrong = opened("int")
     wrong.init()
-    refused(lambda: wrong.run(engine="local"), "`a.json`")
-    right = repository("double")
-    refused(lambda: right.run(engine="local"), "operator `total`", "no batch has run yet, run init again")
+    refused(lambda: run(wrong), "`a.json`")
+    right = opened("double")
+    refused(lambda: run(right), "operator `total`", "no batch has run yet, run init again")
     right.replan("the schema was wrong")
-    right.run(engine="local")
-    assert right.state("total").column("total").to_pylist() == [1.5]
-    refused(lambda: repository("int").run(engine="local"), "operator `total`")
+    run(right)
+    assert state(right, "total") == {"x": 1.5}
+    refused(lambda: run(opened("int")), "operator `total`")
 
 
 def test_init_before_the_first_batch_records_another_schema_and_says_so(tmp_path, monkeypatch, capfd):

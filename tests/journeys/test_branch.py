@@ -9,24 +9,14 @@ import duckdb
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, files, opened, published
-from tests.world import run
+from tests.journeys.shop import PIPELINE, arrive, files, opened, published, totals, world
+from tests.world import World, run
 from tidemill.cli.main import main
 from tidemill.store.local import LocalStore
 
-PIPELINE = """
-import pathlib
-import tidemill as tm
-here = pathlib.Path(__file__).parent
-p = tm.Pipeline("shop")
-rows = p.read(tm.Files(str(here / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(here / "out")))
-"""
 
-
-def on(folder: Path, name: str, **options: Any) -> tm.Repository:
-    r = opened(folder, **options)
-    return tm.open(r.opened.pipeline, root=r.opened.root, branch=name)
+def on(folder: Path, name: str) -> tm.Repository:
+    return world(folder).open(name)
 
 
 def three(folder: Path) -> tm.Repository:
@@ -34,11 +24,6 @@ def three(folder: Path) -> tm.Repository:
     r = opened(folder)
     assert run(r) == [0, 1, 2]
     return r
-
-
-def totals(r: tm.Repository, version: int | str | None = None) -> dict[str, int]:
-    table = r.state("counts", version=version)
-    return dict(zip(table["k"].to_pylist(), table["n"].to_pylist(), strict=True))
 
 
 def test_a_branch_has_the_versions_up_to_its_fork_and_goes_on_by_itself(tmp_path: Path) -> None:
@@ -96,15 +81,17 @@ def test_a_branch_publishes_nothing_and_calls_no_function(tmp_path: Path) -> Non
 
 def test_functions_are_not_called_for_a_branch(tmp_path: Path) -> None:
     calls: list[int] = []
-    p = tm.Pipeline("shop")
-    arrive(tmp_path, "a", "b")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    rows.groupBy("k").agg(n=tm.count(), name="counts").foreachBatch(lambda table, batch: calls.append(batch))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        counted = world.read(p).groupBy("k").agg(n=tm.count(), name="counts")
+        counted.foreachBatch(lambda table, batch: calls.append(batch))
+
+    calling = World(tmp_path, build)
+    calling.arrive("a,1\n", "b,1\n")
+    r = calling.open()
     run(r, max_batches=1)
-    r.branch("fix", publish_to=str(tmp_path / "place"))
-    run(tm.open(p, root=str(tmp_path / "root"), branch="fix"))
+    r.branch("fix", publish_to=calling.sink("place"))
+    run(calling.open("fix"))
     assert calls == [0]
 
 

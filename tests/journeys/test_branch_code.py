@@ -7,8 +7,8 @@ import json
 import pytest
 
 import tidemill as tm
-from tests.journeys.place import Place, sums
-from tests.world import run
+from tests.journeys.place import Place, scaled, sums, with_keys
+from tests.world import World, run
 from tidemill.cli.main import main
 
 
@@ -80,20 +80,15 @@ def test_a_new_operator_starts_on_a_branch_only_if_a_replay_names_it(place: Plac
 
 
 def test_operators_that_a_replay_does_not_name_do_not_start_empty_later(place: Place) -> None:
-    def make() -> tm.Pipeline:
-        p = place.make(extra=True)
-        rows = p.read(tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"),
-                      name="more")  # fmt: skip
-        rows.groupBy("k").agg(most=tm.max("n"), name="most")
-        return p
+    def build(p: tm.Pipeline, world: World) -> None:
+        scaled(extra=True)(p, world)
+        world.read(p, "more", maxFilesPerTrigger=None).groupBy("k").agg(most=tm.max("n"), name="most")
 
-    def opened(branch: str = "main") -> tm.Repository:
-        return tm.open(make(), root=str(place.folder / "root"), branch=branch)
-
-    opened().replay(0, into="named", operators=["extra"], engine="local")
-    assert opened("named").check().status == "needs init"
+    most = place.but(build)
+    most.open().replay(0, into="named", operators=["extra"], engine="local")
+    assert most.open("named").check().status == "needs init"
     with pytest.raises(tm.InvalidInput, match="operator `most` has no state on this branch"):
-        run(opened("named"))
+        run(most.open("named"))
 
 
 def test_two_codes_do_not_mix_on_a_branch(place: Place) -> None:
@@ -213,20 +208,13 @@ def test_a_branch_that_was_promoted_says_so(place: Place) -> None:
 
 
 def test_two_codes_do_not_mix_on_a_branch_by_a_sink(place: Place) -> None:
-    def opened(more: bool, branch: str = "main") -> tm.Repository:
-        p = place.make()
-        if more:
-            rows = p.read(tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"),
-                          name="more")  # fmt: skip
-            rows.sql("SELECT k FROM rows").write(tm.Json(str(place.folder / "keys")), name="keys")
-        return tm.open(p, root=str(place.folder / "root"), branch=branch)
-
-    opened(False).replay(0, into="fix", engine="local", max_batches=1)
+    more = place.but(with_keys())
+    place.open().replay(0, into="fix", engine="local", max_batches=1)
     with pytest.raises(tm.InvalidInput, match="has versions up to 0: its versions have no sink `keys`"):
-        opened(True).replay(0, into="fix", engine="local")
-    opened(True).replay(0, into="more", engine="local", max_batches=1)
+        more.open().replay(0, into="fix", engine="local")
+    more.open().replay(0, into="more", engine="local", max_batches=1)
     with pytest.raises(tm.InvalidInput, match="it has sink `keys`, which this code does not have"):
-        opened(False).replay(0, into="more", engine="local")
+        place.open().replay(0, into="more", engine="local")
 
 
 def test_a_branch_of_some_operators_goes_on_with_the_recorded_files_only(place: Place) -> None:

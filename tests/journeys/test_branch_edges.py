@@ -11,25 +11,13 @@ import pytest
 import tidemill as tm
 from tests.crash.worlds import dying
 from tests.journeys.place import Place, rows, sums
-from tests.world import run
-
-BAD = "bad\n"
+from tests.world import World, run
 
 
 def shows_its_history(place: Place, r: tm.Repository) -> bool:
     """Whether a plain reader finds the rows of the effective history, and each `_batch_id` and `_seq` once."""
     ids = Counter((row[2], row[3]) for row in rows(r))
-    return place.published() == sorted((row[2], row[0], row[1]) for row in rows(r)) and set(ids.values()) <= {1}
-
-
-def one_file_a_batch(place: Place, branch: str) -> tm.Repository:
-    p = tm.Pipeline("shop")
-    files = tm.Files(
-        str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=1
-    )
-    scaled = p.read(files).sql("SELECT k, n * 1 AS n FROM rows")
-    scaled.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(place.folder / "out")))
-    return tm.open(p, root=str(place.folder / "root"), branch=branch)
+    return place.lines() == sorted((row[2], row[0], row[1]) for row in rows(r)) and set(ids.values()) <= {1}
 
 
 def counts(place: Place) -> Counter[str]:
@@ -45,19 +33,19 @@ def failing(place: Place, key: str) -> tm.Repository:
         state.update((state.getOption or 0) + row.n)
         return (k, state.get)
 
-    p = tm.Pipeline("keys")
-    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE")
-    p.read(files).groupBy("k").mapWithState(
-        tm.StateSpec.function(add), stateSchema="int", outputSchema="k string, n int", name="keys",
-        on_error="quarantine",
-    )  # fmt: skip
-    return tm.open(p, root=str(place.folder / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("k").mapWithState(
+            tm.StateSpec.function(add), stateSchema="int", outputSchema="k string, n int", name="keys",
+            on_error="quarantine",
+        )  # fmt: skip
+
+    return World(place.folder, build, name="keys", **{**place.options, "maxFilesPerTrigger": None}).open()
 
 
 def test_no_later_version_has_the_number_of_promoted_rows(place: Place) -> None:
     r = place.open()
     r.branch("fix", -1)
-    run(one_file_a_batch(place, "fix"))
+    run(place.but(maxFilesPerTrigger=1).open("fix"))
     with dying("create", r"main/commits/0000000004\.json$", "before"):
         r.promote("fix")
     made = place.open().promote("fix")
@@ -258,9 +246,7 @@ def test_a_promotion_without_a_batch_leaves_the_operators(tmp_path: Path) -> Non
 
 def test_rows_of_a_version_that_a_promotion_replaced_are_not_requeued(place: Place) -> None:
     for name in place.files:
-        path = place.folder / "in" / f"{name}.csv"
-        path.write_text(path.read_text().replace(BAD, ""))
-    failing(place, "k1").init()
+        place.put(name, place.files[name])
     run(failing(place, "k1"))
     r = failing(place, "none")
     r.replay(0, into="fix", engine="local")
@@ -271,14 +257,13 @@ def test_rows_of_a_version_that_a_promotion_replaced_are_not_requeued(place: Pla
 
 def other_sums(place: Place, sink: bool = True, **aggregates: Any) -> tm.Repository:
     """The pipeline with another declaration of `sums`."""
-    p = tm.Pipeline("shop")
-    files = tm.Files(
-        str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=2
-    )
-    made = p.read(files).groupBy("k").agg(**(aggregates or {"n": tm.sum("n")}), name="sums")
-    if sink:
-        made.write(tm.Json(str(place.folder / "out")))
-    return tm.open(p, root=str(place.folder / "root"))
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("k").agg(**(aggregates or {"n": tm.sum("n")}), name="sums")
+        if sink:
+            made.write(tm.Json(world.out))
+
+    return place.but(build).open()
 
 
 def test_operators_that_do_not_fit_are_found_before_a_branch_is_made(place: Place) -> None:
@@ -336,7 +321,7 @@ def test_a_level_branch_that_ran_by_itself_needs_no_catching_up(place: Place) ->
 
 def test_files_for_another_kind_of_sink_are_not_promoted(place: Place) -> None:
     other_sums(place, sink=False).replay(1, into="fix", engine="local")
-    before = place.published()
+    before = place.lines()
     with pytest.raises(tm.InvalidInput, match="has files of sink `sums` for the kind none, this code declares json"):
         place.open().promote("fix")
-    assert place.published() == before
+    assert place.lines() == before

@@ -9,7 +9,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place
-from tests.world import run
+from tests.world import Build, World, over, run
 from tidemill.cli.main import main
 
 
@@ -75,25 +75,21 @@ def test_the_code_is_compared_with_the_branch(place: Place) -> None:
 
 
 def test_tolerance_deadlines_and_what_cannot_be_compared(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/1.csv").write_text("a,1.5\nb,2\n")
-
-    def opened(timeout: str, factor: float, kind: str = "double") -> tm.Repository:
+    def lasting(timeout: str, factor: float) -> Build:
         def last(batch_time: int, key: str, row: object, state: object) -> object:
             if not state.isTimingOut:
                 state.update(row.n * factor)
             return (key, 1.0)
 
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, n double"))
         spec = tm.StateSpec.function(last).timeout(timeout)
-        rows.groupBy("k").mapWithState(spec, stateSchema=kind, outputSchema="k string, n double", name="last")
-        return tm.open(p, root=str(tmp_path / "root"))
+        return over(lambda rows: rows.groupBy("k").mapWithState(spec, "double", "k string, n double", name="last"))
 
-    r = opened("1 day", 1.0)
-    r.init()
+    world = World(tmp_path, lasting("1 day", 1.0), schema="k string, n double")
+    world.put("1", "a,1.5\nb,2\n")
+    r = world.open()
     run(r)
-    near, later = opened("1 day", 1.0 + 1e-9), opened("2 days", 1.0)
+    near = world.but(lasting("1 day", 1.0 + 1e-9)).open(init=False)
+    later = world.but(lasting("2 days", 1.0)).open(init=False)
     near.replay(0, into="near", engine="local")
     later.replay(0, into="later", engine="local")
     assert not r.check(against="near").against.is_equal
@@ -103,13 +99,11 @@ def test_tolerance_deadlines_and_what_cannot_be_compared(tmp_path: Path) -> None
 
 
 def test_a_state_with_another_column_is_compared_by_those_that_both_have(place: Place) -> None:
-    p = tm.Pipeline("shop")
-    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE",
-                     maxFilesPerTrigger=2)  # fmt: skip
-    rows = p.read(files).sql("SELECT k, n * 2 AS n FROM rows")
-    sums = rows.groupBy("k").agg(m=tm.max("n"), n=tm.sum("n"), name="sums")
-    sums.write(tm.Json(str(place.folder / "out")))
-    r = tm.open(p, root=str(place.folder / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p).sql("SELECT k, n * 2 AS n FROM rows")
+        rows.groupBy("k").agg(m=tm.max("n"), n=tm.sum("n"), name="sums").write(tm.Json(world.out))
+
+    r = place.but(build).open()
     r.replay(0, into="fix", engine="local")
     found = r.check(against="fix").against
     changes, most = found.operators["sums"], max(place.sums().values())
@@ -209,27 +203,17 @@ def test_why_a_branch_cannot_be_promoted_is_said_once_and_with_what_helps(
     ],
 )
 def test_the_largest_change_is_exact(tmp_path: Path, kind: str, values: list[tuple[object, object]]) -> None:
-    def opened(side: int) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        numbers = f"SELECT k, CAST(CASE k {' '.join(cases(side))} END AS {of_sql}) AS n FROM rows"
-        p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).sql(numbers).groupBy("k").agg(
-            n=tm.max("n"), name="most"
-        )
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    def cases(side: int) -> list[str]:
-        return [f"WHEN 'k{place}' THEN '{pair[side]}'" for place, pair in enumerate(values[:size])]
+    def of(side: int, size: int) -> Build:
+        cases = [f"WHEN 'k{place}' THEN '{pair[side]}'" for place, pair in enumerate(values[:size])]
+        numbers = f"SELECT k, CAST(CASE k {' '.join(cases)} END AS {of_sql}) AS n FROM rows"
+        return over(lambda rows: rows.sql(numbers).groupBy("k").agg(n=tm.max("n"), name="most"))
 
     of_sql = {"long": "bigint"}.get(kind, kind)
-    (tmp_path / "in").mkdir()
     for size in (1, 2, 3):
-        (tmp_path / "in/1.csv").write_text("".join(f"k{place}\n" for place in range(size)))
-        r = opened(0)
-        r.init()
-        run(r)
-        other = opened(1)
+        world = World(tmp_path, of(0, size), root=f"root-{size}", schema="k string")
+        world.put("1", [(f"k{place}",) for place in range(size)])
+        world.run()
+        other = world.but(of(1, size)).open(init=False)
         other.replay(0, into="fix", engine="local")
         (largest,) = other.check(against="fix").against.operators["most"].largest
         assert largest.key == {"k": f"k{size - 1}"}
-        for path in sorted((tmp_path / "root").rglob("*"), reverse=True):
-            path.unlink() if path.is_file() else path.rmdir()

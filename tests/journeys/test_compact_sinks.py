@@ -14,8 +14,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.compacting import sink_of, six
-from tests.journeys.rewound import PIPELINE, command, totals
-from tests.journeys.shop import arrive, files, opened, published
+from tests.journeys.rewound import command
+from tests.journeys.shop import PIPELINE, arrive, files, opened, published, totals, world
 from tests.servers.s3 import S3Server
 from tests.world import run
 from tidemill.publishing import publish as publishing
@@ -57,7 +57,7 @@ def test_a_file_has_its_rows_in_the_order_of_versions_and_the_columns_of_the_sma
         tmp_path, sink=sink_of(tmp_path, "parquet"), n=tm.count(), total=tm.sum("v"), all=tm.collect_set("v", 10)
     )
     for number in range(4):
-        (tmp_path / "in" / f"{number}.csv").write_text("".join(f"k{one},{one}\n" for one in range(9)))
+        world(tmp_path).put(f"{number}", [(f"k{one}", one) for one in range(9)])
     run(r)
     small = [pq.read_table(path) for path in files(tmp_path)]
     r.maintain(compact_sinks=True)
@@ -284,13 +284,9 @@ def test_the_command_says_what_will_be_joined(
 @pytest.mark.parametrize("by", [(), ("k",)])
 def test_files_on_s3_are_joined(tmp_path: Path, s3_server: S3Server, by: tuple[str, ...]) -> None:
     root, options = s3_server.new_root(), dict.fromkeys(("root", "sink"), s3_server.options)
-    p = tm.Pipeline("shop")
-    counted = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    counted.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(f"{root}/sink", partitionBy=by))
-    r = tm.open(p, root=f"{root}/root", storage_options=options)
-    arrive(tmp_path, *"ab")
-    for name in "cd":
-        (tmp_path / "in" / f"{name}.csv").write_text("a,1\nb,1\n")
+    shop = world(tmp_path, sink=tm.Json(f"{root}/sink", partitionBy=by))
+    shop.arrive("a,1\n", "b,1\n", "a,1\nb,1\n", "a,1\nb,1\n")
+    r = tm.open(shop.pipeline(), root=f"{root}/root", storage_options=options)
     r.init()
     run(r)
     sink = open_store(f"{root}/sink", s3_server.options)

@@ -10,8 +10,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.compacting import sink_of, six
-from tests.journeys.shop import arrive, files, opened, published
-from tests.world import run
+from tests.journeys.shop import arrive, files, opened, published, world
+from tests.world import World, run
 from tidemill.sinks import folder as sink_folder
 from tidemill.upkeep.compacting import Compaction, _Joining
 
@@ -44,13 +44,13 @@ def test_files_with_other_columns_stay_apart(tmp_path: Path) -> None:
 def test_functions_and_files_of_others_are_not_touched(tmp_path: Path) -> None:
     calls: list[int] = []
     arrive(tmp_path, *"abc")
-    p = tm.Pipeline("shop")
-    counted = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    counts = counted.groupBy("k").agg(n=tm.count(), name="counts")
-    counts.foreachBatch(lambda table, batch_id, withdrawn=(): calls.append(batch_id), name="calls")
-    counts.write(tm.Json(str(tmp_path / "out")))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        counts = world.read(p).groupBy("k").agg(n=tm.count(), name="counts")
+        counts.foreachBatch(lambda table, batch_id, withdrawn=(): calls.append(batch_id), name="calls")
+        counts.write(tm.Json(world.out))
+
+    r = World(tmp_path, build).open()
     run(r)
     (tmp_path / "out" / "notes.json").write_text('{"k": "mine"}\n')
     [made] = r.maintain(compact_sinks=True).compacted
@@ -59,10 +59,10 @@ def test_functions_and_files_of_others_are_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_copy_leaves_the_files_of_the_original(tmp_path: Path) -> None:
-    r = six(tmp_path)
+    six(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
     before = files(tmp_path)
-    copy = tm.open(r.opened.pipeline, root=str(tmp_path / "copy"))
+    copy = world(tmp_path, "copy").open(init=False)
     copy.adopt("a test", copy=True)
     assert copy.maintain(compact_sinks=True).compacted == []
     for name in "gh":

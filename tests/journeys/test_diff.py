@@ -13,21 +13,12 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.differing import declared, state_of
-from tests.journeys.shop import arrive, opened
-from tests.world import run
+from tests.journeys.shop import PIPELINE, arrive, opened, totals, world
+from tests.world import Build, World, run
 from tidemill.cli.main import main
 from tidemill.protocol.differing import differing
 from tidemill.reading.diff import DiffReport
 from tidemill.reading.diff_outputs import OutputDiff, bag_difference
-
-PIPELINE = """
-import pathlib
-import tidemill as tm
-here = pathlib.Path(__file__).parent
-p = tm.Pipeline("shop")
-rows = p.read(tm.Files(str(here / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(here / "out")))
-"""
 
 
 def two_branches(folder: Path) -> tm.Repository:
@@ -37,23 +28,13 @@ def two_branches(folder: Path) -> tm.Repository:
     assert run(r, max_batches=2) == [0, 1]
     r.branch("fix", at=0)
     assert run(r) == [2]
-    fix = on(folder, "fix")
+    fix = world(folder).open("fix")
     (folder / "in/c.csv").rename(folder / "c.csv")
-    (folder / "in/d.csv").write_text("a,1\n")
+    world(folder).put("d", "a,1\n")
     assert run(fix) == [1, 2]
     r.tag("done", 2)
     fix.tag("tried", 2)
     return r
-
-
-def on(folder: Path, name: str) -> tm.Repository:
-    r = opened(folder)
-    return tm.open(r.opened.pipeline, root=r.opened.root, branch=name)
-
-
-def totals(r: tm.Repository, version: int | str | None = None) -> dict[str, int]:
-    table = r.state("counts", version=version)
-    return dict(zip(table["k"].to_pylist(), table["n"].to_pylist(), strict=True))
 
 
 def test_a_version_of_another_branch_is_read_by_its_branch_and_number_or_tag(tmp_path: Path) -> None:
@@ -62,7 +43,7 @@ def test_a_version_of_another_branch_is_read_by_its_branch_and_number_or_tag(tmp
     assert totals(r, "fix") == totals(r, "fix@2") == totals(r, "fix@tried") == {"a": 2, "b": 1}
     assert totals(r, "main") == totals(r, "main@done") == totals(r, "done") == {"a": 1, "b": 1, "c": 1}
     assert totals(r, "fix@-1") == {}
-    fix = on(tmp_path, "fix")
+    fix = world(tmp_path).open("fix")
     assert totals(fix, "main@2") == totals(r) and totals(fix, 2) == {"a": 2, "b": 1}
     assert r.outputs("fix@2").drop_columns(["_seq"]).to_pylist() == [{"k": "a", "n": 2, "_batch_id": 2}]
     assert r.commit("fix@2").branch == fix.opened.branch and r.quarantine("fix@2").num_rows == 0
@@ -128,12 +109,11 @@ def test_ids_of_outputs_count_on_request(tmp_path: Path) -> None:
 
 def test_other_columns_are_compared_where_both_versions_have_them(tmp_path: Path) -> None:
     arrive(tmp_path, "a", "b")
-    root = str(tmp_path / "root")
-    r = tm.open(declared(tmp_path, "v int, gone int"), root=root)
-    r.init()
+    made = World(tmp_path, declared("v int, gone int"))
+    r = made.open()
     run(r)
     r.branch("fix", at=0)
-    fix = tm.open(declared(tmp_path, "v bigint, late int", late="late"), root=root, branch="fix")
+    fix = made.but(declared("v bigint, late int", late="late")).open("fix")
 
     def changed(table: pa.Table) -> pa.Table:
         return table.drop_columns(["gone"]).append_column("late", pa.nulls(table.num_rows, pa.int32()))
@@ -148,20 +128,19 @@ def test_other_columns_are_compared_where_both_versions_have_them(tmp_path: Path
 
 def test_versions_with_other_keys_cannot_be_compared(tmp_path: Path) -> None:
     arrive(tmp_path, "a", "b")
-    root = str(tmp_path / "root")
 
-    def counting(*key: str) -> tm.Pipeline:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-        spec = tm.StateSpec.function(lambda key, row, state: state.update(row.v))
-        rows.groupBy(*key).mapWithState(spec, name="last", stateSchema="int", outputSchema="k string")
-        return p
+    def by(*key: str) -> Build:
+        def build(p: tm.Pipeline, world: World) -> None:
+            spec = tm.StateSpec.function(lambda key, row, state: state.update(row.v))
+            world.read(p).groupBy(*key).mapWithState(spec, name="last", stateSchema="int", outputSchema="k string")
 
-    r = tm.open(counting("k"), root=root)
-    r.init()
+        return build
+
+    made = World(tmp_path, by("k"))
+    r = made.open()
     run(r)
     r.branch("fix", at=0)
-    fix = tm.open(counting("k", "v"), root=root, branch="fix")
+    fix = made.but(by("k", "v")).open("fix")
     fix.migrate({"last": lambda t: t.append_column("v", pa.array([1] * t.num_rows, pa.int32()))}, reason="a test")
     run(fix)
     said = "the key of operator `last` is `k string` in main@1 and `k string, v int` in fix@2"
@@ -180,10 +159,11 @@ def test_an_operator_that_one_version_lacks_is_added_or_removed(tmp_path: Path) 
     r = opened(tmp_path)
     run(r)
     r.branch("fix", at=-1)
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    rows.groupBy("v").agg(n=tm.count(), name="by-v")
-    fix = tm.open(p, root=r.opened.root, branch="fix")
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("v").agg(n=tm.count(), name="by-v")
+
+    fix = World(tmp_path, build).open("fix")
     run(fix)
     assert state_of(fix, "main", "fix", "by-v").table.to_pylist() == [{"v": 1, "before": None, "after": {"n": 1}}]
     gone = state_of(fix, "main", "fix", "counts")
@@ -191,21 +171,19 @@ def test_an_operator_that_one_version_lacks_is_added_or_removed(tmp_path: Path) 
 
 
 def test_deadlines_are_counted_apart_and_updates_with_the_same_value_do_not_count(tmp_path: Path) -> None:
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-
     def last(key: str, row: Any, state: Any) -> None:
         if not state.isTimingOut:
             state.update(row.v)
 
-    (tmp_path / "in").mkdir()
-    p.batch_time(lambda plan: 1_000 * int(plan.splits[0].path[0]) if plan.splits else 90_000)
-    spec = tm.StateSpec.function(last).timeout("30 seconds", clock="batch")
-    rows.groupBy("k").mapWithState(spec, name="last", stateSchema="int", outputSchema="k string")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    def build(p: tm.Pipeline, world: World) -> None:
+        p.batch_time(lambda plan: 1_000 * int(plan.splits[0].path[0]) if plan.splits else 90_000)
+        spec = tm.StateSpec.function(last).timeout("30 seconds", clock="batch")
+        world.read(p).groupBy("k").mapWithState(spec, name="last", stateSchema="int", outputSchema="k string")
+
+    made = World(tmp_path, build)
     for number, text in enumerate(["a,1\nb,1\n", "a,1\n", "b,2\n"], start=1):
-        (tmp_path / f"in/{number}.csv").write_text(text)
+        made.put(f"{number}", text)
+    r = made.open()
     run(r)
     found = state_of(r, 0, 1, "last")
     assert (found.total, found.deadlines, found.table.num_rows) == (0, 1, 0)
@@ -225,11 +203,11 @@ def test_deadlines_are_counted_apart_and_updates_with_the_same_value_do_not_coun
 
 def test_files_that_are_gone_or_changed_are_named(tmp_path: Path) -> None:
     arrive(tmp_path, "a")
-    (tmp_path / "in/b.csv").write_text("a,2\n")
+    world(tmp_path).put("b", "a,2\n")
     r = opened(tmp_path)
     run(r)
     (tmp_path / "in/a.csv").unlink()
-    (tmp_path / "in/b.csv").write_text("a,3\na,4\n")
+    world(tmp_path).put("b", "a,3\na,4\n")
     first, second = r.history("counts", "a")
     assert (first.files, first.rows, second.files, second.rows) == (["a.csv"], [], ["b.csv"], [])
     assert (first.unread, second.unread) == (["`a.csv` is gone"], ["`b.csv` has changed since"])
@@ -265,7 +243,7 @@ def test_after_a_promotion_the_target_equals_the_branch_and_undone_again_what_it
     arrive(tmp_path, "a", "b", "c")
     r = opened(tmp_path)
     run(r)
-    (tmp_path / "in/b.csv").write_text("b,5\nb,6\n")
+    world(tmp_path).put("b", "b,5\nb,6\n")
     r.replay(1, into="tried", files="current", engine="local")
     before = r.diff("main", "tried")
     assert isinstance(before, DiffReport)
@@ -365,9 +343,8 @@ def test_the_commands_show_counts_examples_files_and_histories(
 
 
 def test_rows_in_json_may_have_line_ends_of_unicode(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.csv").write_text("a\u2028b\x85c,1\n")
     (tmp_path / "shop.py").write_text(PIPELINE)
+    world(tmp_path).put("a", "a\u2028b\x85c,1\n")
     run(opened(tmp_path))
     at = [f"{tmp_path}/shop.py:p", "--root", f"{tmp_path}/root", "--json"]
     assert main(["diff", *at, "--operator", "counts", "--", "-1", "0"]) == 0

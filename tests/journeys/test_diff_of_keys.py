@@ -11,20 +11,20 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.differing import declared, state_of
-from tests.journeys.shop import arrive, opened
-from tests.world import run
+from tests.journeys.shop import arrive, opened, world
+from tests.world import World, run
 
 
 def test_the_history_begins_with_initial_state_or_with_the_oldest_version_that_is_kept(tmp_path: Path) -> None:
-    p = declared(tmp_path, "v int")
+    made = World(tmp_path, declared("v int"))
     arrive(tmp_path, "a", "b", "c")
-    r = tm.open(p, root=str(tmp_path / "root"))
+    r = made.open(init=False)
     r.init(initial_state={"last": pa.table({"k": ["a", "z"], "v": pa.array([9, 8], pa.int32())})})
     run(r)
     assert [(one.version, one.kind, one.value) for one in r.history("last", "z")] == [(-1, "init", {"v": 8})]
     assert [(one.version, one.value) for one in r.history("last", "a")] == [(-1, {"v": 9}), (0, {"v": 1})]
     r.maintain(keep_versions=2)
-    r = tm.open(p, root=str(tmp_path / "root"))
+    r = made.open()
     (one,) = r.history("last", "a")
     assert (one.version, one.value, one.is_oldest, one.files) == (1, {"v": 1}, True, [])
     assert [(one.version, one.is_oldest) for one in r.history("last", "c")] == [(2, False)]
@@ -38,7 +38,7 @@ def test_the_history_begins_with_initial_state_or_with_the_oldest_version_that_i
 
 def test_versions_that_did_not_change_a_key_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrive(tmp_path, "a", *(f"x{number:02d}" for number in range(30)))
-    (tmp_path / "in/x09.csv").write_text("a,1\n")
+    world(tmp_path).put("x09", "a,1\n")
     r = opened(tmp_path)
     run(r)
     versions: list[int] = []
@@ -78,14 +78,14 @@ class Twice(tm.StatefulProcessor):
 
 
 def test_variables_of_a_processor_are_compared_each_and_lists_have_a_history(tmp_path: Path) -> None:
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    p.batch_time(lambda plan: 100 if plan.splits else 5_000)
-    rows.groupBy("k").transformWithState(Twice(), "k string", "update", "ProcessingTime", name="twice")
-    arrive(tmp_path, "a", "b")
-    (tmp_path / "in/c.csv").write_text("a,5\na,6\n")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    def build(p: tm.Pipeline, world: World) -> None:
+        p.batch_time(lambda plan: 100 if plan.splits else 5_000)
+        rows = world.read(p)
+        rows.groupBy("k").transformWithState(Twice(), "k string", "update", "ProcessingTime", name="twice")
+
+    made = World(tmp_path, build)
+    made.arrive("a,1\n", "b,1\n", "a,5\na,6\n")
+    r = made.open()
     run(r)
     found = state_of(r, 0, 2, "twice")
     assert (found.added, found.changed) == (1, 1)
@@ -102,16 +102,13 @@ def test_variables_of_a_processor_are_compared_each_and_lists_have_a_history(tmp
 
 
 def test_windows_are_compared_by_key_and_window(tmp_path: Path) -> None:
-    p = tm.Pipeline("shop")
-    schema = "k string, ts timestamp"
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema=schema, maxFilesPerTrigger=1))
-    windows = rows.withWatermark("ts", "1 hour").groupBy("k", tm.window("ts", "1 minute"))
-    windows.agg(n=tm.count(), outputMode="append", name="windows")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/1.csv").write_text("a,2024-01-01T00:00:10\na,2024-01-01T00:01:10\n")
-    (tmp_path / "in/2.csv").write_text("a,2024-01-01T00:01:20\nb,2024-01-01T00:01:20\n")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    def build(p: tm.Pipeline, world: World) -> None:
+        windows = world.read(p).withWatermark("ts", "1 hour").groupBy("k", tm.window("ts", "1 minute"))
+        windows.agg(n=tm.count(), outputMode="append", name="windows")
+
+    made = World(tmp_path, build, schema="k string, ts timestamp")
+    made.arrive("a,2024-01-01T00:00:10\na,2024-01-01T00:01:10\n", "a,2024-01-01T00:01:20\nb,2024-01-01T00:01:20\n")
+    r = made.open()
     run(r)
     found = state_of(r, 0, 1, "windows")
     assert (found.added, found.removed, found.changed) == (1, 0, 1)

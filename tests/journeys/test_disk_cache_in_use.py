@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import tidemill as tm
 from tests.unit.state.cached_runs import KEY, SCHEMA, cache, files, run_of, same, small
+from tests.world import World, state
 from tidemill.state import cache as run_cache
 from tidemill.state.disk_cache import DiskCache
 
@@ -67,13 +67,14 @@ def test_results_do_not_depend_on_cached_files(
     tmp_path: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.setenv("TIDEMILL_DISK_CACHE_FOLDER", str(cache.folder))
-    (tmp_path / "in").mkdir()
+    world = World(tmp_path, schema="k string", maxFilesPerTrigger=None)
     expected: Counter[str] = Counter()
     for batch in range(3):
         keys = [f"key {number % (50 + batch)}" for number in range(400)]
         expected.update(keys)
-        (tmp_path / "in" / f"{batch}.csv").write_text("".join(f"{key}\n" for key in keys))
-        run(tmp_path, batch)
+        world.arrive([(key,) for key in keys])
+        run_cache._CACHE.clear()  # nothing is in memory, as in a new process
+        assert world.run() == [batch]
         kept = list(cache.folder.glob("*.run"))
         assert kept
         for path in kept:
@@ -81,24 +82,7 @@ def test_results_do_not_depend_on_cached_files(
                 path.chmod(0o600)
                 DAMAGES[damage](path)
     run_cache._CACHE.clear()
-    state = opened(tmp_path).state()
-    assert dict(zip(state.column("k").to_pylist(), state.column("n").to_pylist(), strict=True)) == expected
-
-
-def opened(folder: Path) -> tm.Repository:
-    p = tm.Pipeline("cached")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string"))
-    rows.groupBy("k").agg(n=tm.count()).write(tm.Json(str(folder / "out")))
-    return tm.open(p, root=str(folder / "root"))
-
-
-def run(folder: Path, batch: int) -> None:
-    """Run one batch with nothing in memory, like a new process."""
-    run_cache._CACHE.clear()
-    repository = opened(folder)
-    if batch == 0:
-        repository.init()
-    assert [one.version for one in repository.run(engine="local")] == [batch]
+    assert state(world.open(), "counts") == expected
 
 
 WRITER = """

@@ -12,24 +12,18 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, run
 from tidemill.testing import Tester
 
 
-def pipeline(folder, fn, **options):
-    p = tm.Pipeline("calls")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
-    rows.groupBy("k").agg(n=tm.count(), name="counts").foreachBatch(fn, **options)
-    return p
-
-
-def opened(folder, fn, batches=3):
-    (folder / "in").mkdir(exist_ok=True)
+def calling(folder, fn, batches=3):
+    """A function that is called with the counts of each batch. The files of the first ones are there."""
+    counts = over(lambda rows: rows.groupBy("k").agg(n=tm.count(), name="counts").foreachBatch(fn))
+    world = World(folder, counts, name="calls", schema="k string")
     for number in range(batches):
-        if not (folder / "in" / f"{number}.csv").exists():
-            (folder / "in" / f"{number}.csv").write_text("a\nb\n" if number else "a\n")
-    r = tm.open(pipeline(folder, fn), root=str(folder / "root"))
-    r.init()
-    return r
+        if not (world.inbox / f"{number}.csv").exists():
+            world.put(f"{number}", "a\nb\n" if number else "a\n")
+    return world
 
 
 def test_the_function_is_called_after_each_commit_in_order_with_its_rows(tmp_path):
@@ -38,10 +32,10 @@ def test_the_function_is_called_after_each_commit_in_order_with_its_rows(tmp_pat
     def fn(table, batch_id):
         calls.append((batch_id, r.head.version, sorted(map(tuple, (row.values() for row in table.to_pylist())))))
 
-    r = opened(tmp_path, fn)
-    r.run(engine="local")
+    r = calling(tmp_path, fn).open()
+    run(r)
     assert calls == [(0, 0, [("a", 1)]), (1, 1, [("a", 2), ("b", 1)]), (2, 2, [("a", 3), ("b", 2)])]
-    assert r.run(engine="local") == [] and len(calls) == 3  # once is enough where nothing went wrong
+    assert run(r) == [] and len(calls) == 3  # once is enough where nothing went wrong
     assert r.outputs(version=2, sink="foreach-batch").num_rows == 2
     assert r.head.sinks["foreach-batch"]["kind"] == "foreach-batch"
 
@@ -73,16 +67,16 @@ def test_an_error_of_the_function_fails_the_run_and_the_next_run_calls_it_again(
         if batch_id == 1 and wrong:
             raise ValueError("the database is away")
 
-    r = opened(tmp_path, fn)
+    r = calling(tmp_path, fn).open()
     for _ in range(2):
         with pytest.raises(tm.InvalidInput) as caught:
-            r.run(engine="local")
+            run(r)
         first, *rest = str(caught.value).splitlines()
         assert "sink `foreach-batch`" in first and "`ValueError: the database is away` for batch 1" in first
         assert any('raise ValueError("the database is away")' in line for line in rest)
         assert r.head.version == 1
     wrong.clear()
-    r.run(engine="local")
+    run(r)
     assert calls == [0, 1, 1, 1, 2]
 
 
@@ -104,14 +98,13 @@ def test_an_outage_is_retried_and_an_error_in_the_code_is_invalid_input(tmp_path
         raise raised
 
     with pytest.raises(kind, match=f"raised `{type(raised).__name__}"):
-        opened(tmp_path, fn).run(engine="local")
+        calling(tmp_path, fn).run()
 
 
 SCRIPT = """
 import os, sys
 from pathlib import Path
-import tidemill as tm
-from tests.journeys.test_foreach_batch import opened
+from tests.journeys.test_foreach_batch import calling
 
 folder, when, dies_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 
@@ -123,7 +116,7 @@ def fn(table, batch_id):
     if batch_id == dies_at and when == "after":
         os.kill(os.getpid(), 9)
 
-opened(folder, fn).run(engine="local")
+calling(folder, fn).run()
 """
 
 
@@ -133,14 +126,14 @@ def test_after_a_kill_during_the_call_the_next_run_calls_again_with_the_same_row
     """Also where more has arrived since then."""
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), when]
     assert subprocess.run([*command, "1"], check=False).returncode == -9
-    (tmp_path / "in" / "3.csv").write_text("a\nc\nc\n")
+    calling(tmp_path, None).put("3", "a\nc\nc\n")
     subprocess.run([*command, "9"], check=True)
     rows = [[("a", 1)], [("a", 2), ("b", 1)], [("a", 3), ("b", 2)], [("a", 4), ("c", 2)]]
     assert (tmp_path / "calls").read_text().splitlines() == [f"{version} {rows[version]}" for version in calls]
 
 
 def test_the_function_stays_with_the_driver(tmp_path):
-    sink = pipeline(tmp_path, lambda table, batch_id: None).sinks["foreach-batch"].sink
+    sink = calling(tmp_path, lambda table, batch_id: None).pipeline().sinks["foreach-batch"].sink
     sent = pickle.loads(pickle.dumps(sink))  # a lambda cannot be pickled
     assert sent.function is None and sent.stage(pa.table({"k": ["a"]}))
 
@@ -162,10 +155,8 @@ def test_code_without_the_function_calls_nothing(tmp_path):
     def fails(table, batch_id):
         raise ValueError
 
-    r = opened(tmp_path, fails, batches=1)
+    world = calling(tmp_path, fails, batches=1)
     with pytest.raises(tm.InvalidInput):
-        r.run(engine="local")
-    p = tm.Pipeline("calls")
-    source = tm.Files(str(tmp_path / "in"), format="csv", schema="k string", maxFilesPerTrigger=1)
-    p.read(source).groupBy("k").agg(n=tm.count(), name="counts")
-    assert tm.open(p, root=str(tmp_path / "root")).run(engine="local") == []
+        world.run()
+    without = over(lambda rows: rows.groupBy("k").agg(n=tm.count(), name="counts"))
+    assert run(world.but(without).open(init=False)) == []

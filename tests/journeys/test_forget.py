@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tests.journeys.forgotten import ALICE, BOB, SINKS, _same, arrive, holding, is_clean, objects, opened, shop, totals
-from tests.model import every_operator
-from tests.world import run
+from tests.journeys.forgotten import (
+    ALICE,
+    BOB,
+    SINKS,
+    _same,
+    arrive,
+    holding,
+    is_clean,
+    objects,
+    opened,
+    shop,
+    totals,
+    world,
+)
+from tests.world import Build, over, run
 from tidemill.actions.forget import Forget
 from tidemill.forgetting import published as forgotten_files
 from tidemill.forgetting import state as forgotten_state
@@ -37,6 +47,14 @@ def published(folder: Path) -> list[tuple[Any, ...]]:
     none = (None, "__HIVE_DEFAULT_PARTITION__")
     return sorted(("" if row.get("who") in none else row["who"], int(row["total"]), row["_batch_id"], row["_seq"])
                   for row in rows)  # fmt: skip
+
+
+def kept(function: Any) -> Build:
+    """What a function makes of the rows of a key is its state; rows for which it fails go to quarantine."""
+    spec = tm.StateSpec.function(function)
+    return over(
+        lambda rows: rows.groupBy("who").mapWithState(spec, "int", "who string", name="last", on_error="quarantine")
+    )
 
 
 def without(rows: list[tuple[Any, ...]], *who: str) -> list[tuple[Any, ...]]:
@@ -148,20 +166,12 @@ def test_segments_of_many_ranges_keep_what_they_show(tmp_path: Path) -> None:
 
 
 def test_a_removed_key_whose_tombstone_is_left_goes_from_all_runs(tmp_path: Path) -> None:
-    p = tm.Pipeline("shop")
-    (tmp_path / "in").mkdir()
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
-
     def gone(batch_time: Any, who: Any, row: Any, state: Any) -> Any:
         state.remove() if row.n < 0 else state.update(row.n)
 
-    rows.groupBy("who").mapWithState(
-        tm.StateSpec.function(gone), stateSchema="int", outputSchema="who string", name="last"
-    )
     arrive(tmp_path, *((f"u{one}", one) for one in range(100)), (ALICE, 1))
     arrive(tmp_path, (ALICE, -1), (BOB, 1))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    r = world(tmp_path).but(kept(gone)).open()
     run(r)
     with pytest.raises(tm.InvalidInput, match="has no state for the key"):
         r.forget("last", [ALICE], "a test")
@@ -175,14 +185,11 @@ def test_a_removed_key_whose_tombstone_is_left_goes_from_all_runs(tmp_path: Path
 
 def test_initial_state_goes_and_so_do_keys_that_were_only_there(tmp_path: Path) -> None:
     seed = pa.table({"who": [ALICE, BOB], "state": [1.0, 2.0]})
-    q = tm.Pipeline("shop")
-    rows = q.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
-    rows.groupBy("who").mapWithState(
-        tm.StateSpec.function(lambda t, who, row, state: state.update(row.n * 1.0)).initialState(seed),
-        stateSchema="double", outputSchema="who string", name="spend",
-    )  # fmt: skip
-    r = tm.open(q, root=str(tmp_path / "root"))
-    r.init()
+    spec = tm.StateSpec.function(lambda t, who, row, state: state.update(row.n * 1.0)).initialState(seed)
+    seeded = world(tmp_path).but(
+        over(lambda rows: rows.groupBy("who").mapWithState(spec, "double", "who string", name="spend"))
+    )
+    r = seeded.open()
     assert holding(tmp_path, ALICE)
     arrive(tmp_path, ("carol", 1))
     run(r)
@@ -190,63 +197,7 @@ def test_initial_state_goes_and_so_do_keys_that_were_only_there(tmp_path: Path) 
     assert holding(tmp_path, ALICE) == []
     assert sorted(r.state("spend")["who"].to_pylist()) == [BOB, "carol"]
     assert is_clean(r)
-    assert run(tm.open(q, root=str(tmp_path / "root"))) == []
-
-
-KEYS: dict[str, Any] = {
-    "boolean": (True, False), "tinyint": (7, 8), "smallint": (-7, 8), "int": (7391, 8), "bigint": (-(2**62), 8),
-    "float": (0.5, float("nan")), "double": (float("nan"), 0.0), "decimal(20,3)": (Decimal("7.391"), Decimal(8)),
-    "string": ('q"u\\o\nté', ""), "date": (date(2024, 2, 29), date(2025, 1, 1)),
-    "timestamp": (datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", list(KEYS))
-def test_keys_of_every_type_go_from_state_and_from_a_sink(kind: str, tmp_path: Path) -> None:
-    p, (gone, stays) = tm.Pipeline("typed"), KEYS[kind]
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="parquet", schema=f"k {kind}, a int"))
-    (tmp_path / "in").mkdir()
-    types = rows.schema.field("k").type
-    pq.write_table(pa.table({"k": pa.array([gone, stays, None], types), "a": pa.array([1, 2, 3], pa.int32())}),
-                   tmp_path / "in" / "a.parquet")  # fmt: skip
-    rows.groupBy("k", "a").agg(n=tm.count(), name="counts").write(tm.Json(str(tmp_path / "json")), name="json")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    run(r)
-    made = r.forget("counts", [(gone, 1)], "a test", columns={"json": ["k", "a"]})
-    assert made.rows == {"partials": 1} and len(made.rewritten) == 2
-    assert sorted(r.state("counts")["a"].to_pylist()) == [2, 3]
-    assert sorted(r.outputs(sink="json")["a"].to_pylist()) == []
-    assert is_clean(r)
-    with pytest.raises(tm.InvalidInput, match="expected keys of 2 columns"):
-        r.forget("counts", [(gone,)], "a test")
-
-
-@pytest.mark.parametrize("build", [every_operator.pipeline, every_operator.frames_pipeline])
-def test_every_operator_goes_on_without_the_key_as_if_it_had_never_come(build: Any, tmp_path: Path) -> None:
-    every_operator.make_files(tmp_path / "in", 5, 12)
-    r = tm.open(build(tmp_path / "in", str(tmp_path / "out")), root=str(tmp_path / "root"))
-    r.init()
-    run(r, max_batches=4, tasks=2)
-    for name in r.opened.job.operators:
-        maps = r.head.schemas[name]["maps"]
-        tables = [r.state(name, variable=one, partial=True) for one in maps]
-        full = next((one for one in tables if one.num_rows), None)
-        if full is None:
-            continue
-        columns = [one.split(" ")[0] for one in next(iter(maps.values()))["key"].split(", ")]
-        row = full.select(columns).to_pylist()[0]
-        value = next(iter(row.values())) if len(row) == 1 else tuple(row.values())
-        made = r.forget(name, [value], "a test")
-        assert made.rows
-        for one, table in zip(maps, tables, strict=True):
-            expected = [each for each in table.to_pylist() if any(each[c] != row[c] for c in columns)]
-            assert r.state(name, variable=one, partial=True).to_pylist() == expected
-        assert is_clean(r), name
-    again = tm.open(build(tmp_path / "in", str(tmp_path / "out")), root=str(tmp_path / "root"))
-    again.sweep(engine="local")
-    assert run(again)
-    assert again.verify(deep=True).problems == []
+    assert run(seeded.open(init=False)) == []
 
 
 def test_a_file_that_was_moved_is_reported_and_the_others_are_written_again(tmp_path: Path) -> None:
@@ -288,7 +239,7 @@ def test_files_that_a_rewind_or_an_earlier_forget_published_again_are_written_ag
 
 def test_rows_of_versions_that_were_rewound_do_not_come_back(tmp_path: Path) -> None:
     r = shop(tmp_path, schema="who string, n int", mode="PERMISSIVE")
-    (tmp_path / "in" / "bad.json").write_text(f"not json of {BOB}\nnor this\n")
+    world(tmp_path).put("bad", f"not json of {BOB}\nnor this\n")
     run(r)
     r.rewind(1, "a test", without=["bad.json"])
     assert r.quarantine().num_rows == 0
@@ -315,7 +266,7 @@ def test_quarantined_rows_of_the_key_go_and_those_of_others_stay(tmp_path: Path)
     ]  # fmt: skip
     text = "".join(json.dumps(one) + "\n" for one in lines)
     escaped = '{"who": "\\u0061lice-7391", "n": "z"}\n'
-    (tmp_path / "in" / "a.json").write_text(text + escaped + f"not json {ALICE}\nnot json {BOB}\n")
+    world(tmp_path).put("a", text + escaped + f"not json {ALICE}\nnot json {BOB}\n")
     run(r)
     assert r.quarantine().num_rows == 6
     made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
@@ -331,16 +282,9 @@ def test_a_message_that_names_the_key_stays_in_its_record_and_is_reported(tmp_pa
             raise ValueError(f"no more than 5 for {who}")
         state.update(row.n)
 
-    (tmp_path / "in").mkdir()
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
-    rows.groupBy("who").mapWithState(
-        tm.StateSpec.function(fails), stateSchema="int", outputSchema="who string", name="last", on_error="quarantine"
-    )
     arrive(tmp_path, (ALICE, 1), (BOB, 1))
     arrive(tmp_path, (ALICE, 9))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    r = world(tmp_path).but(kept(fails)).open()
     run(r)
     made = r.forget("last", [ALICE], "a test")
     record = "branches/main/commits/0000000001.json"
@@ -352,7 +296,7 @@ def test_a_message_that_names_the_key_stays_in_its_record_and_is_reported(tmp_pa
 
 def test_requeued_rows_that_wait_are_refused_and_quarantine_without_the_key_is_still_exported(tmp_path: Path) -> None:
     r = opened(tmp_path, mode="PERMISSIVE", schema="who string, n int")
-    (tmp_path / "in" / "a.json").write_text(f'{{"who": "{ALICE}", "n": "x"}}\n{{"who": "{BOB}", "n": "y"}}\n')
+    world(tmp_path).put("a", [{"who": ALICE, "n": "x"}, {"who": BOB, "n": "y"}])
     run(r)
     rows = r.quarantine(0, export=True).to_pylist()
     corrected = pa.Table.from_pylist([{**row, "who": BOB, "n": 5} for row in rows if BOB in str(row)])
@@ -368,11 +312,17 @@ def test_requeued_rows_that_wait_are_refused_and_quarantine_without_the_key_is_s
         r.requeue(3)
 
 
-def test_what_the_look_found_without_the_key_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    r = opened(tmp_path)
+def three(folder: Path) -> tm.Repository:
+    """Three batches, of which one has the key."""
     for rows in ([(BOB, 2)], [(ALICE, 1), (BOB, 5)], [("carol", 4)]):
-        arrive(tmp_path, *rows)
-    r.run(engine="local")
+        arrive(folder, *rows)
+    r = opened(folder)
+    run(r)
+    return r
+
+
+def test_what_the_look_found_without_the_key_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = three(tmp_path)
     reads: list[str] = []
     with_keys, filtered = forgotten_state._with_keys, forgotten_files._filtered
     monkeypatch.setattr(forgotten_state, "_with_keys", lambda *given: reads.append(given[2].name) or with_keys(*given))
@@ -385,10 +335,7 @@ def test_what_the_look_found_without_the_key_is_not_read_again(tmp_path: Path, m
 
 
 def test_an_object_that_was_merged_after_the_look_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    r = opened(tmp_path)
-    for rows in ([(BOB, 2)], [(ALICE, 1), (BOB, 5)], [("carol", 4)]):
-        arrive(tmp_path, *rows)
-    r.run(engine="local")
+    r = three(tmp_path)
     hold = Forget.hold
 
     def merged(self: Forget, repo: Any, plan: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import opened, published
+from tests.journeys.shop import opened, published, world
 from tests.world import run
 from tidemill.store.local import LocalStore
 
@@ -22,7 +22,7 @@ def shop(tmp_path: Path) -> tm.Repository:
     r = opened(tmp_path, sink=tm.Json(str(tmp_path / "out"), partitionBy="k"))
     for count in (4, 2):
         for _ in range(count):
-            (tmp_path / "in" / f"{len(list((tmp_path / 'in').iterdir()))}.csv").write_text("x,1\ny,1\n")
+            world(tmp_path).arrive("x,1\ny,1\n")
             run(r)
         if count == 4:
             r.maintain(compact_sinks=True)

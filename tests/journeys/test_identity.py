@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tests.world import World, run, state
 from tidemill.cli.main import main
 from tidemill.pipeline.load import load
 
@@ -42,8 +43,8 @@ def opened(shop: Path, root: str = "root", source: str = "in", more: str = "maxF
     return tm.open(load("shop.py:p"), root=str(shop / root))
 
 
-def counts(repository: tm.Repository) -> dict[str, int]:
-    return {row["k"]: row["n"] for row in repository.state("n").to_pylist()}
+def counts(r: tm.Repository) -> dict[str, int]:
+    return state(r, "n")
 
 
 def published(shop: Path) -> list[str]:
@@ -63,7 +64,7 @@ def refused(act, *words: str, kind: type[Exception] = tm.InvalidInput) -> None:
 def test_a_copied_repository_is_read_but_not_written_until_it_is_adopted(shop, caplog):
     first = opened(shop)
     first.init()
-    first.run(engine="local", max_batches=1)
+    run(first, max_batches=1)
     shutil.copytree(shop / "root", shop / "copy")
     copy = opened(shop, "copy")
     for act in (copy.run, copy.sweep):
@@ -80,14 +81,14 @@ def test_a_copied_repository_is_read_but_not_written_until_it_is_adopted(shop, c
 def test_an_adopted_copy_gets_a_uuid_of_its_own_and_both_go_on(shop):
     first = opened(shop)
     first.init()
-    first.run(engine="local", max_batches=1)
+    run(first, max_batches=1)
     shutil.copytree(shop / "root", shop / "copy")
     copy = opened(shop, "copy")
     refused(copy.adopt, "whether it moved or is a copy")
     refused(lambda: copy.adopt(moved=True, copy=True), "both moved and copy")
     refs = copy.adopt("for a test", copy=True)
     assert (refs.uuid != first.init().uuid, refs.uuids) == (True, [first.init().uuid, refs.uuid])
-    assert [batch.version for batch in first.run(engine="local")] == [1]
+    assert run(first) == [1]
     assert counts(first) == {"x": 2}
     assert opened(shop, "copy").head.version == 0
 
@@ -95,11 +96,11 @@ def test_an_adopted_copy_gets_a_uuid_of_its_own_and_both_go_on(shop):
 def test_a_moved_repository_keeps_its_uuid(shop):
     first = opened(shop)
     uuid = first.init().uuid
-    first.run(engine="local", max_batches=1)
+    run(first, max_batches=1)
     (shop / "root").rename(shop / "moved")
     moved = opened(shop, "moved")
     assert moved.adopt(moved=True).uuid == uuid
-    assert [batch.version for batch in moved.run(engine="local")] == [1]
+    assert run(moved) == [1]
     assert (counts(moved), len(published(shop))) == ({"x": 2}, 2)
     refused(lambda: moved.adopt(moved=True), "nothing to adopt")
 
@@ -108,10 +109,10 @@ def test_the_root_may_be_spelled_in_any_way(shop):
     opened(shop).init()
     (shop / "link").symlink_to(shop / "root")
     for root in ("root/../root", "link", "root/"):
-        opened(shop, root).run(engine="local", max_batches=1)
+        run(opened(shop, root), max_batches=1)
     p = opened(shop)
-    assert tm.open(p.opened.pipeline, root="root").run(engine="local") == []
-    assert tm.open(p.opened.pipeline, root=f"file://{shop}/root").run(engine="local") == []
+    assert run(tm.open(p.opened.pipeline, root="root")) == []
+    assert run(tm.open(p.opened.pipeline, root=f"file://{shop}/root")) == []
 
 
 def test_adopt_says_what_it_will_do_and_does_nothing_in_a_dry_run(shop, capsys):
@@ -141,26 +142,26 @@ SAME_FILES = [
 def test_a_source_that_would_read_files_twice_from_another_folder_is_refused(shop, before, after):
     first = opened(shop, source=before)
     first.init()
-    first.run(engine="local")
+    run(first)
     other, once = opened(shop, source=after), counts(first)["x"]
-    refused(lambda: other.run(engine="local"), "would read file", "again: its folder was", "adopt --source source")
+    refused(lambda: run(other), "would read file", "again: its folder was", "adopt --source source")
     assert counts(other) == {"x": once}
     other.adopt("read them again", sources=["source"])
-    other.run(engine="local")
+    run(other)
     assert counts(other)["x"] > once
-    assert opened(shop, source=after).run(engine="local") == []
+    assert run(opened(shop, source=after)) == []
     refused(lambda: opened(shop, source=after).adopt("again", sources=["source"]), "nothing to adopt")
 
 
 def test_a_source_that_comes_back_to_a_part_of_an_earlier_folder_is_refused(shop):
     first = opened(shop, source="in")
     first.init()
-    first.run(engine="local")
+    run(first)
     (shop / "elsewhere").mkdir()
     (shop / "elsewhere" / "z.json").write_text('{"k": "z"}\n')
-    opened(shop, source="elsewhere").run(engine="local")
+    run(opened(shop, source="elsewhere"))
     back, before = opened(shop, source="in/dt=2024"), counts(first)
-    refused(lambda: back.run(engine="local"), "would read file", "again: its folder was", "adopt --source source")
+    refused(lambda: run(back), "would read file", "again: its folder was", "adopt --source source")
     assert counts(back) == before
     assert back.head.sources["source"] == {
         "uri": f"file://{shop}/elsewhere", "former": [f"file://{shop}/in"], "files": {"recursive": True}
@@ -170,11 +171,11 @@ def test_a_source_that_comes_back_to_a_part_of_an_earlier_folder_is_refused(shop
 def test_a_folder_that_moved_with_its_files_is_not_read_again(shop):
     first = opened(shop)
     first.init()
-    first.run(engine="local")
+    run(first)
     (shop / "in").rename(shop / "moved")
     (shop / "moved" / "c.json").write_text('{"k": "y"}\n')
     other = opened(shop, source="moved")
-    other.run(engine="local")
+    run(other)
     assert counts(other) == {"x": 2, "y": 1}
 
 
@@ -184,13 +185,13 @@ def test_a_folder_that_moved_with_its_files_is_not_read_again(shop):
 def test_a_file_that_was_only_touched_or_copied_is_the_same_file(shop):
     r = opened(shop)
     r.init()
-    r.run(engine="local")
+    run(r)
     file = shop / "in" / "dt=2024" / "a.json"
     os.utime(file, (1_000_000, 1_000_000))
-    assert opened(shop).run(engine="local") == []
+    assert run(opened(shop)) == []
     (shop / "in" / "c.json").write_text('{"k": "y"}\n')
     r = opened(shop)
-    r.run(engine="local")
+    run(r)
     assert counts(r) == {"x": 2, "y": 1}
     [row] = [row for row in r.opened.ledger(r.head).map.scan().to_pylist() if row["path"].endswith("a.json")]
     assert row["modified_ms"] == 1_000_000_000, "the next batch records the new time"
@@ -200,16 +201,16 @@ def test_a_file_that_was_only_touched_or_copied_is_the_same_file(shop):
 def test_a_file_with_other_bytes_is_an_error_new_or_ignored(shop, overwritten, expected):
     r = opened(shop)
     r.init()
-    r.run(engine="local")
+    run(r)
     file = shop / "in" / "dt=2024" / "a.json"
     stat = file.stat()
     file.write_text('{"k": "y"}\n')
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000))
     other = opened(shop, more=f"overwritten={overwritten!r}")
     if expected is None:
-        refused(lambda: other.run(engine="local"), "`dt=2024/a.json`", "same size, other content")
+        refused(lambda: run(other), "`dt=2024/a.json`", "same size, other content")
     else:
-        other.run(engine="local")
+        run(other)
         assert sum(counts(other).values()) == expected
 
 
@@ -222,7 +223,7 @@ def test_a_file_that_waits_is_skipped_and_never_read(shop):
     made = r.skip("dt=2024/a.json", "test data")
     assert (made.kind, made.version, made.reason) == ("skip", 0, "test data")
     assert [(one.source, one.path) for one in made.skipped] == [("source", "dt=2024/a.json")]
-    r.run(engine="local")
+    run(r)
     assert counts(r) == {"x": 1}
     refused(lambda: r.skip("dt=2024/a.json", "again"), "version 0 skipped it already")
     refused(lambda: r.skip("dt=2024/b.json", "too late"), "version 1 has read it")
@@ -239,24 +240,22 @@ def test_skipping_a_file_of_the_open_plan_ends_the_plan(shop):
     (shop / "in" / "dt=2024" / "a.json").write_text("not json\n")
     r = opened(shop, more="maxFilesPerTrigger=2")
     r.init()
-    refused(lambda: r.run(engine="local"), "`dt=2024/a.json`")
+    refused(lambda: run(r), "`dt=2024/a.json`")
     assert r.opened.log.plan(0) is not None
     r.skip("dt=2024/a.json", "not JSON")
-    r.run(engine="local")
+    run(r)
     assert (counts(r), r.head.version) == ({"x": 1}, 1)
 
 
 def test_a_file_of_several_sources_is_skipped_by_source(shop):
-    p = tm.Pipeline("two")
-    files = {"format": "json", "schema": "k string", "recursiveFileLookup": True}
-    one = p.read(tm.Files(str(shop / "in"), **files), name="one")
-    two = p.read(tm.Files(str(shop / "in"), **files), name="two")
-    one.unionByName(two).groupBy("k").agg(n=tm.count(), name="n")
-    r = tm.open(p, root=str(shop / "root"))
-    r.init()
+    def build(p, world):
+        both = world.read(p, "one").unionByName(world.read(p, "two"))
+        both.groupBy("k").agg(n=tm.count(), name="n")
+
+    r = World(shop, build, format="json", schema="k string", recursiveFileLookup=True, maxFilesPerTrigger=None).open()
     refused(lambda: r.skip("dt=2024/a.json", "x"), "several sources have this file: `one`, `two`")
     r.skip(("two", "dt=2024/a.json"), "x")
-    r.run(engine="local")
+    run(r)
     assert counts(r) == {"x": 3}
 
 
@@ -274,13 +273,13 @@ def test_skip_says_what_it_will_do(shop, capsys):
 def test_skip_of_an_overwritten_file_says_that_its_earlier_rows_stay(shop, capsys):
     r = opened(shop)
     r.init()
-    r.run(engine="local")
+    run(r)
     file = next(shop.rglob("dt=2024/a.json"))
     file.write_text(file.read_text() + "\n" + file.read_text())
-    refused(lambda: r.run(engine="local"), "was modified after it was read", "`tidemill skip`")
+    refused(lambda: run(r), "was modified after it was read", "`tidemill skip`")
     assert main(["skip", "shop.py:p", "dt=2024/a.json", "--root", "root", "--reason", "changed"]) == 0
     assert "will not be read; rows that version 0 read from its earlier content stay" in capsys.readouterr().err
-    assert r.run(engine="local") == []
+    assert run(r) == []
 
 
 def test_the_end_of_input_at_the_question_declines_a_correction(shop, capsys, monkeypatch):
@@ -324,11 +323,11 @@ def test_a_log_that_lost_its_commits_is_never_version_0_again(shop, lost):
     r = opened(shop)
     r.init()
     (shop / "in" / "c.json").write_text('{"k": "z"}\n')
-    r.run(engine="local")
+    run(r)
     before = published(shop)
     lose(shop, *lost)
     r = opened(shop)
-    refused(lambda: r.run(engine="local"), "is missing, but", kind=tm.CorruptState)
+    refused(lambda: run(r), "is missing, but", kind=tm.CorruptState)
     refused(r.init, "is missing, but", kind=tm.CorruptState)
     refused(lambda: r.head, "is missing, but", kind=tm.CorruptState)
     assert published(shop) == before
@@ -338,7 +337,7 @@ def test_a_log_that_lost_its_commits_is_never_version_0_again(shop, lost):
 def test_init_is_refused_where_a_repository_was(shop, also):
     r = opened(shop)
     r.init()
-    r.run(engine="local")
+    run(r)
     lose(shop, "refs", *also)
     refused(opened(shop).init, "refs/0000000000.json` is missing, but", kind=tm.CorruptState)
     assert not list((shop / "root").rglob("refs/*"))
@@ -348,9 +347,9 @@ def test_a_first_batch_that_failed_is_no_sign_of_a_loss(shop):
     (shop / "in" / "dt=2024" / "a.json").write_text("not json\n")
     r = opened(shop)
     r.init()
-    refused(lambda: r.run(engine="local"), "`dt=2024/a.json`")
+    refused(lambda: run(r), "`dt=2024/a.json`")
     (shop / "in" / "dt=2024" / "a.json").write_text('{"k": "x"}\n')
     r = opened(shop)
     r.replan("corrected")
-    r.run(engine="local")
+    run(r)
     assert counts(r) == {"x": 2}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.rewound import PIPELINE, command, totals
-from tests.journeys.shop import arrive, files, opened, published
-from tests.world import run
+from tests.journeys.rewound import command
+from tests.journeys.shop import PIPELINE, arrive, files, opened, published, totals
+from tests.world import Build, World, run
 from tidemill.store import open_store
 
 
@@ -19,6 +19,17 @@ def objects(folder: Path) -> set[str]:
     root = folder / "root" / "shop"
     found = (str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     return {name for name in found if name.startswith(("state/", "output/", "quarantine/"))}
+
+
+def counting(*names: str) -> Build:
+    """Count the rows of a key in an operator of each name."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        for name in names:
+            rows.groupBy("k").agg(n=tm.count(), name=name)
+
+    return build
 
 
 def five(folder: Path) -> tm.Repository:
@@ -114,13 +125,7 @@ def test_a_rule_by_age_keeps_the_state_of_every_time_within_it(tmp_path: Path) -
 
 
 def test_an_operator_may_be_kept_for_longer_or_shorter(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    for name in ("counts", "long", "short"):
-        rows.groupBy("k").agg(n=tm.count(), name=name)
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    r = World(tmp_path, counting("counts", "long", "short")).open()
     arrive(tmp_path, "a", "b", "c", "d", "e")
     run(r)
     report = r.maintain(keep_versions={"*": 3, "long": 5, "short": 1})
@@ -150,18 +155,10 @@ def test_an_operator_may_be_kept_for_longer_or_shorter(tmp_path: Path) -> None:
 
 
 def test_the_floor_of_an_operator_follows_its_name(tmp_path: Path) -> None:
-    def named(name: str) -> tm.Repository:
-        (tmp_path / "in").mkdir(exist_ok=True)
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-        rows.groupBy("k").agg(n=tm.count(), name=name)
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    before = named("spend")
-    before.init()
+    before = World(tmp_path, counting("spend"))
     arrive(tmp_path, "a", "b", "c")
-    run(before)
-    r = named("money")
+    before.run()
+    r = before.but(counting("money")).open(init=False)
     r.migrate({}, rename={"spend": "money"}, reason="a better name")
     report = r.maintain(keep_versions={"money": 2})
     assert report.operator_floors == {"money": 2}

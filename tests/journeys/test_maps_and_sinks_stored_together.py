@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, run
 from tidemill.batch import apply
 from tidemill.errors import InvalidInput
 from tidemill.sinks import forms
@@ -20,28 +21,24 @@ from tidemill.store.fault import FaultStore
 NO_THREAD_LONGER = 10.0
 
 
-def run(folder: Path, root: str) -> Any:
-    """One batch of two operators, both with rows for sinks, and a stream without a key."""
-    (folder / "0.json").write_text("".join(f'{{"k": {n % 3}, "n": {n}}}\n' for n in range(9)))
-    p = tm.Pipeline("both")
-    rows = p.read(tm.Files(str(folder), format="json", schema="k int, n int"))
+def both(p: tm.Pipeline, world: World) -> None:
+    """Two operators, both with rows for sinks, and a stream without a key."""
+    rows = world.read(p)
     rows.groupBy("k").agg(n=tm.count(), name="first")
     rows.groupBy("k").agg(s=tm.sum("n"), name="second")
-    rows.select("n").write(tm.Parquet(str(folder.parent / "out")), name="all")
-    repository = tm.open(p, root=root)
-    repository.init()
-    repository.run(engine="local")
-    return repository
+    rows.select("n").write(tm.Parquet(world.out), name="all")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "in"
-    made.mkdir()
-    return made
+def ran(folder: Path, root: str) -> tm.Repository:
+    """Run one batch."""
+    world = World(folder, both, name="both", root=root, schema="k int, n int")
+    world.put("0", [(n % 3, n) for n in range(9)])
+    r = world.open()
+    run(r)
+    return r
 
 
-def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_and_sinks_are_stored_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored, encode = apply.persist, forms.staged
     storing, encoding, seen = threading.Event(), threading.Event(), []
 
@@ -58,17 +55,17 @@ def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: p
 
     monkeypatch.setattr(apply, "persist", persist)
     monkeypatch.setattr(forms, "staged", encoded)
-    repository = run(folder, "memory://" + uuid.uuid4().hex)
+    repository = ran(tmp_path, "memory://" + uuid.uuid4().hex)
     assert seen == [True] * 4
     assert sorted(repository.outputs(0, "second").column("s").to_pylist()) == [9, 12, 15]
     assert repository.outputs(0, "all").num_rows == 9
 
 
-def test_all_is_written_before_the_commit_each_kind_in_its_order(folder: Path) -> None:
+def test_all_is_written_before_the_commit_each_kind_in_its_order(tmp_path: Path) -> None:
     for _ in range(3):
-        shutil.rmtree(folder.parent / "out", ignore_errors=True)
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
         store = FaultStore(open_store("memory://" + uuid.uuid4().hex))
-        run(folder, store.uri)
+        ran(tmp_path, store.uri)
         names = [write.name for write in store.writes if write.verb in ("put", "create")]
         (commit,) = [place for place, name in enumerate(names) if "/commits/" in name]
         written = [name.split("/")[1:3] for name in names if "/state/" in name or "/output/" in name]
@@ -79,7 +76,7 @@ def test_all_is_written_before_the_commit_each_kind_in_its_order(folder: Path) -
 
 @pytest.mark.parametrize(("fails", "raised"), [("storing", "storing"), ("encoding", "encoding"), ("both", "storing")])
 def test_an_error_of_either_is_raised_and_no_thread_is_left(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, fails: str, raised: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, raised: str
 ) -> None:
     def broken(what: str) -> Any:
         def fail(*_: Any) -> Any:
@@ -92,5 +89,5 @@ def test_an_error_of_either_is_raised_and_no_thread_is_left(
     if fails != "storing":
         monkeypatch.setattr(forms, "staged", broken("encoding"))
     with pytest.raises(InvalidInput, match=f"^{raised} failed"):
-        run(folder, "memory://" + uuid.uuid4().hex)
+        ran(tmp_path, "memory://" + uuid.uuid4().hex)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill-beside")]

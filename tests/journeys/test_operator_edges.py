@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World, run
 from tidemill.errors import InvalidInput
 from tidemill.pipeline.job import compile_job
 from tidemill.testing import Tester
@@ -151,27 +152,28 @@ def double(value: Any, state: Any) -> int:
 
 
 def test_an_operator_that_was_dropped_does_not_come_back_with_its_old_state(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
+    world = World(tmp_path, schema="k string", maxFilesPerTrigger=None)
 
     def opened(*names: str) -> tm.Repository:
-        p = tm.Pipeline("d")
-        source = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="k string"))
-        for name in names:
-            source.groupBy("k").mapWithState(tm.StateSpec.function(double), "bigint", "bigint", name=name)
-        return tm.open(p, root=str(tmp_path / "root"))
+        def build(p: tm.Pipeline, world: World) -> None:
+            source = world.read(p)
+            for name in names:
+                source.groupBy("k").mapWithState(tm.StateSpec.function(double), "bigint", "bigint", name=name)
 
-    def batch(number: int, *names: str) -> None:
-        (tmp_path / f"in/{number}.json").write_text('{"k": "x"}\n')
-        opened(*names).run(engine="local")
+        return world.but(build).open(init=False)
+
+    def batch(*names: str) -> None:
+        world.arrive("x\n")
+        run(opened(*names))
 
     opened("a", "b").init()
-    batch(1, "a", "b")
+    batch("a", "b")
     opened("b").init(drop=["a"])
     with pytest.raises(InvalidInput, match="`a` was dropped, but no batch has run since"):
         opened("a", "b").init()
-    batch(2, "b")
+    batch("b")
     opened("a", "b").init()
-    batch(3, "a", "b")
+    batch("a", "b")
     states = {name: opened("a", "b").state(name).column("state").to_pylist() for name in "ab"}
     assert states == {"a": [1], "b": [3]}
 

@@ -13,7 +13,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.place import Place
 from tests.journeys.test_replay_operators import Code, Shop
-from tests.world import run
+from tests.world import Build, World, run
 from tidemill.cli.main import main
 from tidemill.pipeline.definition import definitions
 from tidemill.repo.code import OtherCode
@@ -80,16 +80,16 @@ def test_check_names_what_is_made_by_other_code_than_before(
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     made = Shop(tmp_path)
-    made.open().init()
+    r = made.open(init=True)
     made.arrive(*range(1, 5))
-    run(made.open())
+    run(r)
     return made
 
 
 def test_a_replay_of_some_operators_names_the_others_that_this_code_makes_otherwise(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    changed = shop.open(Code(factor=2))
+    changed = shop.open(code=Code(factor=2))
     made = changed.replay(0, into="fix", operators=["per-hour"], engine="local")
     found = {one.name: one for one in made.left_alone}
     assert found["last"].versions == [0, 1, 2, 3]
@@ -99,26 +99,27 @@ def test_a_replay_of_some_operators_names_the_others_that_this_code_makes_otherw
         "results would differ"
     )
     assert [one.message for one in made.left_alone] == [one for one in warnings(caplog) if "other code" in one]
-    branch = shop.open(Code(factor=2), "fix").head
+    branch = shop.open("fix", code=Code(factor=2)).head
     recorded = shop.open().head.code["definitions"]["operators"]
     assert branch.code["definitions"]["operators"]["last"] == recorded["last"], "it is as recorded"
-    assert shop.open(Code(factor=2), "fix").check().other_code.operators == sorted(found)
+    assert shop.open("fix", code=Code(factor=2)).check().other_code.operators == sorted(found)
 
 
-def chained(folder: Path, text: str, branch: str = "main") -> tm.Repository:
-    p = tm.Pipeline("chain")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"))
-    sums = rows.sql(text).groupBy("k").agg(n=tm.sum("n"), name="sums")
-    sums.groupBy("k").agg(most=tm.max("n"), name="most")
-    return tm.open(p, root=str(folder / "root"), branch=branch)
+def chained(text: str) -> Build:
+    def build(p: tm.Pipeline, world: World) -> None:
+        sums = world.read(p).sql(text).groupBy("k").agg(n=tm.sum("n"), name="sums")
+        sums.groupBy("k").agg(most=tm.max("n"), name="most")
+
+    return build
 
 
 def test_a_replay_says_if_an_operator_that_feeds_it_is_made_otherwise(place: Place) -> None:
     before, after = "SELECT k, n FROM rows", "SELECT k, n + 0 AS n FROM rows"
-    r = chained(place.folder, before)
-    r.init()
+    options = {**place.options, "maxFilesPerTrigger": None}
+    world = World(place.folder, chained(before), name="chain", **options)
+    r = world.open()
     run(r)
-    made = chained(place.folder, after).replay(0, into="fix", operators=["most"], engine="local")
+    made = world.but(chained(after)).open(init=False).replay(0, into="fix", operators=["most"], engine="local")
     (alone,) = made.left_alone
     assert (alone.kind, alone.name, alone.versions, alone.feeds) == ("operator", "sums", [0], True)
     assert alone.message == (
@@ -149,24 +150,20 @@ def test_digests_are_taken_before_the_first_batch_and_only_if_something_runs(
             state.update(self.calls)
             return (key, self.calls)
 
-    def opened() -> tm.Repository:
-        p = tm.Pipeline("counting")
-        files = tm.Files(str(tmp_path / "in"), format="csv", schema="k string, n int", maxFilesPerTrigger=1)
+    def build(p: tm.Pipeline, world: World) -> None:
         spec = tm.StateSpec.function(Counting().seen)
-        p.read(files).groupBy("k").mapWithState(spec, stateSchema="int", outputSchema="k string, n int", name="seen")
-        return tm.open(p, root=str(tmp_path / "root"))
+        counting = world.read(p).groupBy("k")
+        counting.mapWithState(spec, stateSchema="int", outputSchema="k string, n int", name="seen")
 
-    (tmp_path / "in").mkdir()
-    for name in "ab":
-        (tmp_path / "in" / f"{name}.csv").write_text("a,1\n")
-    r = opened()
-    r.init()
+    world = World(tmp_path, build)
+    world.arrive("a,1\n", "a,1\n")
+    r = world.open()
     assert run(r) == [0, 1]
     assert taken == [1]
     first, second = (one.code["definitions"] for one in r.commits())
     assert first == second, "although the fields of the object changed in between"
-    assert not opened().check().other_code
-    reader = opened()
+    assert not world.open(init=False).check().other_code
+    reader = world.open(init=False)
     taken.clear()
     assert reader.state("seen").num_rows == 1 and len(reader.log()) == 2 and reader.status().head == 1
     assert taken == []

@@ -6,37 +6,37 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place, bag, rows, sums
-from tests.world import run
+from tests.world import World, run
 
 
 def test_a_promotion_takes_the_place_of_the_versions_since_the_fork_and_can_be_undone(place: Place) -> None:
     r = place.open()
     changed = place.open(factor=2)
-    before = place.published()
+    before = place.lines()
     changed.replay(1, into="fix", engine="local")
     place.arrive("6")
     run(r)
-    later = place.published()
+    later = place.lines()
     with pytest.raises(tm.InvalidInput, match=r"it has not read the input of version 3 \(`6.csv`\)"):
         changed.promote("fix")
-    assert place.published() == later
+    assert place.lines() == later
     made = changed.promote("fix", "twice", catch_up=True, engine="local")
     assert (made.version, made.kind, made.reason, made.replaced) == (4, "promote", "twice", [(1, 3)])
     assert sums(changed) == sums(place.open("fix", factor=2))
-    assert [row for row in place.published() if row[0] == 0] == [row for row in before if row[0] == 0]
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert [row for row in place.lines() if row[0] == 0] == [row for row in before if row[0] == 0]
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     assert changed.verify(deep=True).problems == []
     assert bag(changed.quarantine()) == bag(place.open("fix", factor=2).quarantine())
     changed.drop_branch("fix")
     changed.maintain()
     assert changed.verify(deep=True).problems == []
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     place.arrive("7")
     assert run(changed) == [5]
     changed.rewind(3, "undo")
-    assert place.published() == later and sums(place.open(factor=2)) == place.sums(without=("7",))
+    assert place.lines() == later and sums(place.open(factor=2)) == place.sums(without=("7",))
     changed.rewind(4, "redo")
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     assert changed.verify(deep=True).problems == []
 
 
@@ -50,28 +50,28 @@ def test_a_compacted_sink_follows_a_promotion_and_is_split_again(place: Place) -
     assert len(list((place.folder / "out").glob("*.json"))) == 1
     made = changed.promote("fix").version
     expected = sorted((row[2], row[0], row[1]) for row in rows(changed))
-    assert place.published() == expected
+    assert place.lines() == expected
     place.arrive("10")
     run(changed)
     changed.maintain(compact_sinks=True)
     assert len(list((place.folder / "out").glob("*.json"))) == 1
     head = changed.head.version
     changed.rewind(made, "to the promotion")
-    assert place.published() == expected
+    assert place.lines() == expected
     changed.rewind(made - 1, "before it")
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     changed.rewind(head, "after it")
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(changed))
     assert changed.verify(deep=True).problems == []
 
 
 def test_a_promotion_may_leave_what_was_published_as_it_is(place: Place) -> None:
     changed = place.open(factor=2)
     changed.replay(0, into="fix", engine="local")
-    before, known = place.published(), rows(place.open())
+    before, known = place.lines(), rows(place.open())
     changed.promote("fix", outputs="keep")
     assert sums(changed) == place.sums(2)
-    assert place.published() == before and rows(changed) == known
+    assert place.lines() == before and rows(changed) == known
     place.arrive("6")
     assert run(changed) == [4]
     assert changed.verify(deep=True).problems == []
@@ -159,17 +159,15 @@ def test_a_branch_of_a_branch_is_promoted_with_its_outputs(place: Place) -> None
     r = place.open(factor=2)
     r.promote("one")
     assert [row[:2] for row in rows(r)] == expected
-    assert sorted(row[1:] for row in place.published()) == sorted(expected)
+    assert sorted(row[1:] for row in place.lines()) == sorted(expected)
     assert r.verify(deep=True).problems == []
 
 
 def test_an_undone_promotion_leaves_the_format_of_its_sinks_to_the_code_before(place: Place) -> None:
-    def other(branch: str = "main") -> tm.Repository:
-        p = tm.Pipeline("shop")
-        files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE")
-        p.read(files).groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Parquet(str(place.folder / "out")))
-        return tm.open(p, root=str(place.folder / "root"), branch=branch)
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Parquet(world.out))
 
+    other = place.but(build, maxFilesPerTrigger=None).open
     other().replay(0, into="fix", engine="local")
     with pytest.raises(tm.InvalidInput, match="has format `json`, this code writes `parquet`"):
         other().promote("fix")
@@ -180,7 +178,7 @@ def test_an_undone_promotion_leaves_the_format_of_its_sinks_to_the_code_before(p
         run(other())
     assert run(place.open()) == [made.version + 2]
     assert sums(place.open()) == place.sums()
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(place.open()))
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(place.open()))
     other().rewind(made.version, "redo")
     with pytest.raises(tm.InvalidInput, match="has format `parquet`, this code writes `json`"):
         run(place.open())

@@ -67,7 +67,7 @@ def test_versions_that_come_first_are_part_of_what_was_agreed_to(place: Place) -
         ("void", "rows of branch `fix` have this number"),
         ("promote", "why"),
     ]
-    assert place.published() == sorted((row["_batch_id"], row["k"], row["n"]) for row in r.outputs().to_pylist())
+    assert place.lines() == sorted((row["_batch_id"], row["k"], row["n"]) for row in r.outputs().to_pylist())
 
 
 def test_if_needed_returns_the_promotion_that_was_made(place: Place) -> None:

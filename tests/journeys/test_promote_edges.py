@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.place import Place, rows, sums
+from tests.journeys.place import Place, rows, sums, with_keys
 from tests.world import run
 from tidemill.actions import carry_out
 from tidemill.cli.main import main
@@ -27,7 +27,7 @@ def test_a_branch_that_was_rewound_to_before_its_start_publishes_no_row_twice(pl
     assert made.replaced == [(to_version + 1, made.version - 1)]
     assert sums(r) == place.sums()
     assert sorted(row[:2] for row in rows(r)) == expected
-    assert sorted(row[1:] for row in place.published()) == expected
+    assert sorted(row[1:] for row in place.lines()) == expected
     place.arrive("6")
     run(r)
     again = r.replay(0, into="again", engine="local")
@@ -38,20 +38,13 @@ def test_a_branch_that_was_rewound_to_before_its_start_publishes_no_row_twice(pl
     last = {row["k"]: row["after"]["n"] for row in found}
     assert last == place.sums()
     r.rewind(2, "undo")
-    assert sorted(row[1:] for row in place.published()) == expected
+    assert sorted(row[1:] for row in place.lines()) == expected
     assert r.verify(deep=True).problems == []
 
 
 def test_code_that_lacks_what_began_on_the_branch_is_not_promoted(place: Place) -> None:
-    def with_sink() -> tm.Pipeline:
-        p = place.make(factor=2)
-        more = p.read(tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"),
-                      name="more")  # fmt: skip
-        more.sql("SELECT k FROM rows").write(tm.Json(str(place.folder / "keys")), name="keys")
-        return p
-
     place.open(factor=2, extra=True).replay(0, into="operator", engine="local")
-    tm.open(with_sink(), root=str(place.folder / "root")).replay(0, into="sink", engine="local")
+    place.but(with_keys(factor=2)).open().replay(0, into="sink", engine="local")
     r = place.open()
     before = r.head
     with pytest.raises(tm.InvalidInput, match="promote `operator`: it has operator `extra`, which this code does not"):
@@ -81,7 +74,7 @@ def test_a_run_that_commits_during_a_promotion_fences_it(place: Place, monkeypat
     live = place.open()
     assert (live.head.version, live.head.kind) == (3, "batch")
     assert sums(live) == place.sums() and live.verify(deep=True).problems == []
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(live))
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in rows(live))
     with pytest.raises(tm.InvalidInput, match=r"it has not read the input of version 3 \(`6.csv`\)"):
         r.promote("fix")
     r.promote("fix", catch_up=True, engine="local")

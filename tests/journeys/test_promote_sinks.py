@@ -13,39 +13,36 @@ import pytest
 import tidemill as tm
 from tests.crash.worlds import dying
 from tests.servers.s3 import S3Server
-from tests.world import run
+from tests.world import Build, World, over, run
 from tidemill.cli.main import main
 from tidemill.protocol.records import digest
 
 Write = Callable[[Any], Any]
 
 
-class Shop:
+def counted(write: Write) -> Build:
+    return over(lambda rows: write(rows.groupBy("k").agg(n=tm.count(), name="counts")))
+
+
+class Shop(World):
     """Counts by key over three files, one in a batch. `old` is the folder of the first code's sink."""
 
-    def __init__(self, folder: Path, name: str = "root") -> None:
-        self.folder, self.name = folder, name
-        (folder / "in").mkdir(exist_ok=True)
+    def __init__(self, folder: Path, root: str = "root") -> None:
+        super().__init__(folder, counted(self.json("old")), root=root, schema="k string")
 
-    def arrive(self, *names: str) -> None:
-        for name in names:
-            (self.folder / "in" / f"{name}.csv").write_text(f"{name}\nall\n")
+    def arrive(self, *names: Any, inbox: str = "in") -> list[Path]:
+        return [self.put(name, f"{name}\nall\n", inbox) for name in names]
 
-    def open(self, write: Write) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(self.folder / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
-        write(rows.groupBy("k").agg(n=tm.count(), name="counts"))
-        return tm.open(p, root=str(self.folder / self.name))
+    def to(self, write: Write) -> tm.Repository:
+        """Open the repository with the code that writes the counts in this way."""
+        return self.but(counted(write)).open(init=False)
 
     def json(self, place: str, name: str | None = None) -> Write:
-        return lambda counts: counts.write(tm.Json(str(self.folder / place)), **({"name": name} if name else {}))
+        return lambda counts: counts.write(tm.Json(self.sink(place)), name)
 
     def rows(self, place: str) -> list[tuple[int, str, int]]:
         """The rows that a plain reader finds in a folder."""
-        found = []
-        for path in (self.folder / place).rglob("*.json"):
-            found += [json.loads(line) for line in path.read_text().splitlines()]
-        return sorted((row["_batch_id"], row["k"], row["n"]) for row in found)
+        return sorted((row["_batch_id"], row["k"], row["n"]) for row in self.published(place))
 
 
 ALL = [(0, "a", 1), (0, "all", 1), (1, "all", 2), (1, "b", 1), (2, "all", 3), (2, "c", 1)]
@@ -56,9 +53,7 @@ def shop(tmp_path: Path) -> Shop:
     """Three versions, published in `old` by a sink with the name of its operator."""
     made = Shop(tmp_path)
     made.arrive("a", "b", "c")
-    r = made.open(made.json("old"))
-    r.init()
-    assert run(r) == [0, 1, 2]
+    assert made.run() == [0, 1, 2]
     return made
 
 
@@ -68,8 +63,8 @@ def kept(counts: Any) -> None:
 
 def test_a_sink_that_the_code_removed_is_withdrawn_and_a_rewind_publishes_it_again(shop: Shop) -> None:
     (shop.folder / "old/mine.txt").write_text("not published by Tidemill")
-    before = shop.open(shop.json("old"))
-    after = shop.open(kept)
+    before = shop.to(shop.json("old"))
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     assert after.check(against="less").against.refused is None
     assert after.promote("less").withdraws.keys() == {"counts"}
@@ -77,17 +72,17 @@ def test_a_sink_that_the_code_removed_is_withdrawn_and_a_rewind_publishes_it_aga
     assert after.verify(deep=True).problems == before.verify(deep=True).problems == []
     shop.arrive("d")
     assert run(after) == [4] and shop.rows("old") == []
-    shop.open(shop.json("old")).rewind(2, "undo")
+    shop.to(shop.json("old")).rewind(2, "undo")
     assert shop.rows("old") == ALL
     assert before.verify(deep=True).problems == []
 
 
 def test_a_sink_that_another_one_replaces_is_withdrawn_in_both_directions(shop: Shop) -> None:
-    after = shop.open(shop.json("new", "better"))
+    after = shop.to(shop.json("new", "better"))
     after.replay(0, into="fix", engine="local")
     after.promote("fix")
     assert (shop.rows("old"), shop.rows("new")) == ([], ALL)
-    before = shop.open(shop.json("old"))
+    before = shop.to(shop.json("old"))
     before.rewind(2, "undo")
     assert (shop.rows("old"), shop.rows("new")) == (ALL, [])
     after.rewind(3, "redo")
@@ -96,43 +91,43 @@ def test_a_sink_that_another_one_replaces_is_withdrawn_in_both_directions(shop: 
 
 
 def test_what_was_published_before_the_start_of_the_branch_stays(shop: Shop) -> None:
-    after = shop.open(shop.json("new", "better"))
+    after = shop.to(shop.json("new", "better"))
     after.replay(1, into="fix", engine="local")
     after.promote("fix")
     assert (shop.rows("old"), shop.rows("new")) == (ALL[:2], ALL[2:])
 
 
 def test_a_withdrawal_that_died_is_completed_by_the_next_run_of_the_new_code(shop: Shop) -> None:
-    after = shop.open(shop.json("new", "better"))
+    after = shop.to(shop.json("new", "better"))
     after.replay(0, into="fix", engine="local")
     with dying("create", r"published/main/counts/0000000003\.json$", "before"):
         after.promote("fix")
     shop.arrive("d")
-    assert run(shop.open(shop.json("new", "better"))) == [4]
+    assert run(shop.to(shop.json("new", "better"))) == [4]
     assert shop.rows("old") == [] and shop.rows("new")[:6] == ALL
-    assert shop.open(shop.json("new", "better")).publish() == []
+    assert shop.to(shop.json("new", "better")).publish() == []
 
 
 def test_files_that_a_stalled_process_copies_after_the_promotion_are_deleted(shop: Shop) -> None:
     before = {path: path.read_bytes() for path in (shop.folder / "old").glob("*.json")}
-    after = shop.open(shop.json("new", "better"))
+    after = shop.to(shop.json("new", "better"))
     after.replay(1, into="fix", engine="local")
     after.promote("fix")
     for path, data in before.items():
         path.write_bytes(data)
-    assert run(shop.open(shop.json("new", "better"))) == []
+    assert run(shop.to(shop.json("new", "better"))) == []
     assert shop.rows("old") == ALL[:2]
     for path, data in before.items():
         path.write_bytes(data)
-    strays = shop.open(shop.json("new", "better")).maintain().strays
+    strays = shop.to(shop.json("new", "better")).maintain().strays
     assert (list(strays), len(strays["counts"])) == (["counts"], 2)
 
 
 def test_files_are_deleted_where_they_were_published_if_the_folder_was_renamed_since(shop: Shop) -> None:
-    moved = shop.open(shop.json("moved"))
+    moved = shop.to(shop.json("moved"))
     shop.arrive("d")
     run(moved)
-    after = shop.open(kept)
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     after.promote("less")
     assert (shop.rows("old"), shop.rows("moved")) == ([], [])
@@ -142,11 +137,9 @@ def test_a_folder_that_another_repository_took_over_is_not_touched(
     shop: Shop, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = Shop(shop.folder, "other")
-    r = other.open(other.json("old"))
-    r.init()
-    run(r, adopt_sink=True)
+    other.run(adopt_sink=True)
     both = shop.rows("old")
-    after = shop.open(kept)
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     said = "promote: sink `counts`: another repository has files in `file:.*/old`, for example `shop.counts-0000000000-"
     with pytest.raises(tm.InvalidInput, match=said) as refused:
@@ -161,10 +154,8 @@ def test_a_folder_that_another_repository_took_over_is_not_touched(
 
 def test_files_that_another_repository_replaced_are_no_obstacle(shop: Shop) -> None:
     other = Shop(shop.folder, "other")
-    r = other.open(other.json("old"))
-    r.init()
-    run(r, replace_sink=True)
-    after = shop.open(kept)
+    other.run(replace_sink=True)
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     after.promote("less")
     assert shop.rows("old") == ALL, "they are those of the other repository"
@@ -177,10 +168,10 @@ def test_a_function_that_left_the_code_cannot_undo_its_calls(tmp_path: Path) -> 
         calls.append((batch_id, list(withdrawn)))
 
     shop.arrive("a", "b")
-    r = shop.open(lambda counts: counts.foreachBatch(fn, name="calls"))
+    r = shop.to(lambda counts: counts.foreachBatch(fn, name="calls"))
     r.init()
     run(r)
-    after = shop.open(shop.json("new", "calls"))
+    after = shop.to(shop.json("new", "calls"))
     after.replay(0, into="fix", engine="local")
     said = "promote: sink `calls`: its function was called for versions 0–1, and only the function could undo that"
     with pytest.raises(tm.InvalidInput, match=said):
@@ -197,7 +188,7 @@ def test_a_function_that_takes_the_place_of_a_folder_is_called_and_the_files_go(
     def fn(table: Any, batch_id: int, withdrawn: Any = ()) -> None:
         calls.append((batch_id, table.num_rows, list(withdrawn)))
 
-    after = shop.open(lambda counts: counts.foreachBatch(fn, name="counts"))
+    after = shop.to(lambda counts: counts.foreachBatch(fn, name="counts"))
     after.replay(0, into="fix", engine="local")
     after.promote("fix")
     assert shop.rows("old") == []
@@ -205,8 +196,8 @@ def test_a_function_that_takes_the_place_of_a_folder_is_called_and_the_files_go(
 
 
 def test_joined_files_are_not_split_in_a_folder_that_the_code_does_not_have(shop: Shop) -> None:
-    shop.open(shop.json("old")).maintain(compact_sinks=True)
-    after = shop.open(kept)
+    shop.to(shop.json("old")).maintain(compact_sinks=True)
+    after = shop.to(kept)
     after.replay(1, into="less", engine="local")
     said = "promote: sink `counts`: the rows of version 0 would have to be published again, but this code does not have"
     with pytest.raises(tm.InvalidInput, match=said):
@@ -219,21 +210,21 @@ def test_joined_files_are_not_split_in_a_folder_that_the_code_does_not_have(shop
 def test_a_version_that_is_not_published_yet_is_named(shop: Shop) -> None:
     shop.arrive("d")
     with dying("create", r"published/main/counts/0000000003\.json$", "before"):
-        run(shop.open(shop.json("old")))
-    after = shop.open(kept)
+        run(shop.to(shop.json("old")))
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     found = after.check(against="less").against
     assert found.refused == (
         "promote: sink `counts`: version 3 is not published yet, and this code does not have the sink"
     )
-    shop.open(shop.json("old")).publish()
-    shop.open(kept).promote("less")
+    shop.to(shop.json("old")).publish()
+    shop.to(kept).promote("less")
     assert shop.rows("old") == []
 
 
 def test_a_folder_that_is_gone_is_no_obstacle(shop: Shop) -> None:
     shutil.rmtree(shop.folder / "old")
-    after = shop.open(kept)
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     after.promote("less")
     assert not (shop.folder / "old").exists()
@@ -267,10 +258,7 @@ def test_a_removed_sink_on_s3_is_withdrawn_with_the_options_of_sinks(tmp_path: P
     shop.arrive("a", "b")
 
     def opened(write: Write) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
-        write(rows.groupBy("k").agg(n=tm.count(), name="counts"))
-        return tm.open(p, root=f"{root}/root", storage_options=options)
+        return tm.open(shop.but(counted(write)).pipeline(), root=f"{root}/root", storage_options=options)
 
     r = opened(lambda counts: counts.write(tm.Parquet(f"{root}/old", partitionBy=["k"])))
     r.init()
@@ -285,14 +273,14 @@ def test_a_removed_sink_on_s3_is_withdrawn_with_the_options_of_sinks(tmp_path: P
 
 
 def test_a_sink_with_another_name_may_use_the_same_folder(shop: Shop) -> None:
-    after = shop.open(shop.json("old", "better"))
+    after = shop.to(shop.json("old", "better"))
     after.replay(0, into="fix", engine="local")
     after.promote("fix")
     assert shop.rows("old") == ALL
     assert {path.name.split("-")[0] for path in (shop.folder / "old").iterdir()} == {"shop.better"}
-    shop.open(shop.json("old")).rewind(2, "undo")
+    shop.to(shop.json("old")).rewind(2, "undo")
     assert {path.name.split("-")[0] for path in (shop.folder / "old").iterdir()} == {"shop.counts"}
-    assert shop.open(shop.json("old")).verify(deep=True).problems == []
+    assert shop.to(shop.json("old")).verify(deep=True).problems == []
 
 
 def test_a_false_record_reaches_no_file_of_anybody_else(shop: Shop) -> None:
@@ -311,7 +299,7 @@ def test_a_false_record_reaches_no_file_of_anybody_else(shop: Shop) -> None:
     body = json.dumps(raw, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
     path.unlink()
     path.write_bytes(body + f',"checksum":"{digest(body)}"}}'.encode())
-    after = shop.open(kept)
+    after = shop.to(kept)
     after.replay(0, into="less", engine="local")
     with pytest.raises(tm.CorruptState, match="this is not the name of a file of sink `counts`"):
         after.promote("less")

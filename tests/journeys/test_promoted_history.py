@@ -9,7 +9,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place
-from tests.world import run
+from tests.world import World, run
 from tidemill.cli.main import main
 
 
@@ -69,12 +69,11 @@ def test_the_history_of_a_key_goes_through_a_promotion(place: Place, outputs: st
 
 
 def test_a_key_that_the_branch_removed_or_never_changed_has_no_step_of_its_own(place: Place) -> None:
-    p = tm.Pipeline("shop")
-    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE",
-                     maxFilesPerTrigger=2)  # fmt: skip
-    rows = p.read(files).sql("SELECT k, n FROM rows WHERE k <> 'k2'")
-    rows.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(place.folder / "out")))
-    r = tm.open(p, root=str(place.folder / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p).sql("SELECT k, n FROM rows WHERE k <> 'k2'")
+        rows.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(world.out))
+
+    r = place.but(build).open()
     r.replay(0, into="without", engine="local")
     r.promote("without")
     assert walked(r, "k2") == []

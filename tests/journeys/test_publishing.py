@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, corrected, files, opened, published, record
-from tests.world import run
+from tests.journeys.shop import arrive, corrected, files, opened, published, record, world
+from tests.world import World, over, run
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import AddedOutput, VersionOf
 from tidemill.run import drain
@@ -47,8 +47,7 @@ def test_the_record_names_what_was_published(tmp_path: Path) -> None:
 
 
 def test_a_version_without_rows_has_no_file_and_no_record(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "empty.csv").write_text("")
+    world(tmp_path).put("empty")
     r = opened(tmp_path)
     assert run(r) == [0]
     assert r.head.outputs == {}
@@ -85,20 +84,17 @@ def test_publish_fills_the_new_folder_of_a_sink(tmp_path: Path) -> None:
 
 
 def test_publish_leaves_out_a_sink_that_left_the_code(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def named(sink: str) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
-        rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(tmp_path / "out")), name=sink)
-        return tm.open(p, root=str(tmp_path / "root"))
+    def named(sink: str) -> World:
+        json = tm.Json(str(tmp_path / "out"))
+        return World(tmp_path, over(lambda rows: rows.groupBy("k").agg(n=tm.count(), name="counts").write(json, sink)))
 
     arrive(tmp_path, "a")
-    named("before").init()
-    run(named("before"))
+    named("before").run()
     arrive(tmp_path, "b")
-    run(named("after"))
+    run(named("after").open(init=False))
     for path in files(tmp_path):
         path.unlink()
-    assert named("after").publish(since=0) == [1]
+    assert named("after").open(init=False).publish(since=0) == [1]
     assert [row["version"] for row in published(tmp_path)] == [1]
     assert "sink `before` is left out, because this code does not have it" in caplog.text
 
@@ -123,11 +119,12 @@ def test_publish_refuses_wrong_arguments(tmp_path: Path, given: dict[str, Any], 
 def test_publish_calls_a_function_again_only_if_it_is_named(tmp_path: Path) -> None:
     calls: list[int] = []
     arrive(tmp_path, "a", "b")
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    rows.foreachBatch(lambda table, batch_id: calls.append(batch_id), name="call").write(tm.Json(str(tmp_path / "out")))
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        called = world.read(p).foreachBatch(lambda table, batch_id: calls.append(batch_id), name="call")
+        called.write(tm.Json(world.out))
+
+    r = World(tmp_path, build).open()
     run(r)
     r.publish(since=0)
     assert calls == [0, 1]
@@ -138,20 +135,21 @@ def test_publish_calls_a_function_again_only_if_it_is_named(tmp_path: Path) -> N
 def test_a_function_that_left_the_code_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     arrive(tmp_path, "a")
 
-    def pipeline(*, with_function: bool) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
-        rows.groupBy("k").agg(n=tm.count(), name="counts")
-        if with_function:
-            rows.foreachBatch(lambda table, batch_id: 1 / 0, name="call")
-        return tm.open(p, root=str(tmp_path / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        counts_only(p, world).foreachBatch(lambda table, batch_id: 1 / 0, name="call")
 
-    pipeline(with_function=True).init()
+    def counts_only(p: tm.Pipeline, world: World) -> tm.Stream:
+        rows = world.read(p)
+        rows.groupBy("k").agg(n=tm.count(), name="counts")
+        return rows
+
+    world = World(tmp_path, build)
+    r = world.open()
     with pytest.raises(
         tm.InvalidInput, match="publish version 0 of sink `call`, which is committed: the function given"
     ):
-        run(pipeline(with_function=True))
-    assert run(pipeline(with_function=False)) == []
+        run(r)
+    assert run(world.but(counts_only).open(init=False)) == []
     [warning] = [message for message in caplog.messages if "`call`" in message]
     assert warning.startswith("sink `call`: version 0 was committed for a function of foreachBatch that this code does")
 
@@ -203,16 +201,15 @@ def test_a_copy_that_replaces_a_sink_keeps_the_rows_that_it_shares_with_the_orig
 
 def copied(folder: Path, sink: Any) -> tm.Repository:
     """An adopted copy of the repository, with another sink."""
-    made = opened(folder, sink=sink)
     shutil.copytree(folder / "root", folder / "copy")
-    made = tm.open(made.opened.pipeline, root=str(folder / "copy"))
+    made = world(folder, "copy", sink).open(init=False)
     made.adopt("a test", copy=True)
     return made
 
 
 def test_the_rows_of_a_plan_that_runs_again_with_other_code_are_not_taken_for_published(tmp_path: Path) -> None:
     arrive(tmp_path, "a")
-    (tmp_path / "in" / "a.csv").write_text("a,5\n")
+    world(tmp_path).put("a", "a,5\n")
     run(opened(tmp_path))
     lose_version(tmp_path, 0)
     before = published(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive
+from tests.journeys.shop import arrive, world
 from tests.servers.s3 import S3Server
 from tests.world import run
 from tidemill.store import open_store
@@ -40,10 +40,8 @@ def requests(s3_server: S3Server) -> Iterator[tuple[str, dict[str, Any], list[st
 
 
 def on_s3(tmp_path: Path, root: str, options: dict[str, Any], partition_by: tuple[str, ...] = ()) -> tm.Repository:
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
-    counts = rows.groupBy("k").agg(n=tm.count(), name="counts")
-    counts.write(tm.Parquet(f"{root}/sink", partitionBy=partition_by))
+    shop = world(tmp_path, sink=tm.Parquet(f"{root}/sink", partitionBy=partition_by))
+    p = shop.but(maxFilesPerTrigger=None).pipeline()
     r = tm.open(p, root=f"{root}/root", storage_options=options)
     r.init()
     return r

@@ -16,6 +16,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.everything import make, pipeline
 from tests.servers.s3 import S3Server
+from tests.world import World, over, run
 from tidemill.store.s3 import S3Store
 
 
@@ -273,32 +274,25 @@ def test_a_repository_given_as_root_is_refused(both: Both) -> None:
 
 
 def test_a_reader_sees_what_is_committed_after_it_was_opened(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    root = str(tmp_path / "root")
-
-    def opened(*operators: str) -> tm.Repository:
-        p = tm.Pipeline("later")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
-        for name in operators:
-            rows.groupBy("k").agg(n=tm.count(), mean=tm.mean("v"), name=name)
-        r = tm.open(p, root)
-        r.init()
-        return r
-
-    first = opened("one")
-    reader = tm.read(root, "later")
+    one, two = (
+        lambda rows, name=name: rows.groupBy("k").agg(n=tm.count(), mean=tm.mean("v"), name=name)
+        for name in ("one", "two")
+    )
+    world = World(tmp_path, over(one), name="later")
+    first = world.open()
+    reader = tm.read(world.root, "later")
     assert reader.head is None and reader.state().num_rows == 0 and reader.state("one").column_names[:2] == ["k", "n"]
     with pytest.raises(tm.InvalidInput, match="has no version yet, so it does not know the sinks"):
         reader.outputs()
     assert reader.quarantine().num_rows == 0 and reader.log() == [] and reader.status().head == -1
-    (tmp_path / "in/0.csv").write_text("a,1\na,2\n")
-    first.run(engine="local")
+    world.arrive("a,1\na,2\n")
+    run(first)
     assert reader.state(columns=["k", "n", "mean"]).to_pylist() == [{"k": "a", "n": 2, "mean": 1.5}]
     assert reader.outputs().num_rows == 1
-    second = opened("one", "two")
+    second = world.but(over(one, two)).open()
     assert reader.state("two").num_rows == 0
-    (tmp_path / "in/1.csv").write_text("b,1\n")
-    second.run(engine="local")
+    world.arrive("b,1\n")
+    run(second)
     assert reader.state("two", columns=["k"]).to_pylist() == [{"k": "b"}] and reader.outputs(sink="two").num_rows == 1
     with pytest.raises(tm.InvalidInput, match="unknown operator `too`; did you mean `two`"):
         reader.state("too")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World, run, state
 
 GOOD = {"csv": "g,1\n", "json": '{"k":"g","n":1}\n'}
 SCHEMA = "k string, n int"
@@ -58,27 +59,26 @@ KINDS = {
 }  # fmt: skip
 
 
-def repository(tmp_path: Path, kind: Kind, schema: str = SCHEMA) -> tm.Repository:
-    p = tm.Pipeline("shop")
-    source = tm.Files(str(tmp_path / "in"), format=kind.format, schema=schema, mode="PERMISSIVE", **kind.options)  # type: ignore[arg-type]
-    p.read(source, name="shop").groupBy("k").agg(rows=tm.count(), name="totals")
-    return tm.open(p, root=str(tmp_path / "root"))
+def counting(p: tm.Pipeline, world: World) -> None:
+    world.read(p, "shop").groupBy("k").agg(rows=tm.count(), name="totals")
 
 
-def started(tmp_path: Path, kind: Kind) -> tm.Repository:
-    """Return a repository whose first batch has read the record after a good one."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / f"a.{kind.format}").write_bytes(GOOD[kind.format].encode() + kind.record)
-    r = repository(tmp_path, kind)
-    r.init()
-    (progress,) = r.run(engine="local")
+def world_of(folder: Path, kind: Kind) -> World:
+    return World(folder, counting, format=kind.format, schema=SCHEMA, mode="PERMISSIVE", **kind.options)
+
+
+def started(folder: Path, kind: Kind) -> World:
+    """Return a world whose first batch has read the record after a good one."""
+    world = world_of(folder, kind)
+    world.put("a", GOOD[kind.format].encode() + kind.record)
+    (progress,) = world.open().run(engine="local")
     good = 2 if kind.text == "7" else 1
     assert (progress.applied_rows, progress.quarantined_rows, progress.numInputRows) == (good, 1, good + 1)
-    return r
+    return world
 
 
 def totals(r: tm.Repository) -> dict[str, int]:
-    return {row["k"]: row["rows"] for row in r.state("totals").to_pylist()}
+    return state(r, "totals")
 
 
 def before(kind: Kind) -> dict[str, int]:
@@ -88,7 +88,7 @@ def before(kind: Kind) -> dict[str, int]:
 @pytest.mark.parametrize(("name", "ending"), list(zip(KINDS, ["parquet", "csv", "json"] * len(KINDS), strict=False)))
 def test_a_corrected_record_comes_back_once(tmp_path: Path, name: str, ending: str) -> None:
     kind = KINDS[name]
-    r = started(tmp_path, kind)
+    r = started(tmp_path, kind).open()
     (row,), exported = r.quarantine(0).to_pylist(), r.quarantine(0, export=True)
     assert exported.column("_text").to_pylist() == [kind.text]
     assert (row["line"], row["text"], row["kind"]) == (2, kind.text, "unreadable")
@@ -108,8 +108,7 @@ def test_a_corrected_record_comes_back_once(tmp_path: Path, name: str, ending: s
 @pytest.mark.parametrize("name", KINDS)
 def test_a_record_comes_back_as_it_is_or_is_refused(tmp_path: Path, name: str) -> None:
     kind = KINDS[name]
-    started(tmp_path, kind)
-    r = repository(tmp_path, kind, kind.wider)
+    r = started(tmp_path, kind).but(schema=kind.wider).open(init=False)
     if kind.as_it_is is None:
         with pytest.raises(tm.InvalidInput, match="still unreadable|its text is not known"):
             r.requeue(0)
@@ -134,24 +133,19 @@ def stored(table: pa.Table, path: Path) -> Path:
 
 
 def test_a_record_comes_back_by_the_header_of_its_file(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.csv").write_text("n,k\n5,g\nx,a\n")
-    kind = Kind("csv", b"", "", "", {"header": True})
-    r = repository(tmp_path, kind)
-    r.init()
-    r.run(engine="local")
+    world = world_of(tmp_path, Kind("csv", b"", "", "", {"header": True}))
+    world.put("a", "n,k\n5,g\nx,a\n")
+    r = world.open()
+    run(r)
     assert totals(r) == {"g": 1}
-    wider = repository(tmp_path, kind, "k string, n string")
+    wider = world.but(schema="k string, n string").open(init=False)
     wider.requeue(0)
-    wider.run(engine="local")
+    run(wider)
     assert totals(wider) == {"g": 1, "a": 1}
 
 
 def test_a_record_of_the_wrong_width_with_broken_bytes_is_not_taken_as_it_is_shown(tmp_path: Path) -> None:
     kind = Kind("csv", b"\xe4\n", "\\xe4", "not UTF-8", wider="k string")
-    started(tmp_path, kind)
-    p = tm.Pipeline("shop")
-    source = tm.Files(str(tmp_path / "in"), format="csv", schema="k string", mode="PERMISSIVE")
-    p.read(source, name="shop").groupBy("k").agg(rows=tm.count(), name="totals")
+    r = started(tmp_path, kind).but(schema=kind.wider).open(init=False)
     with pytest.raises(tm.InvalidInput, match="its text is not known"):
-        tm.open(p, root=str(tmp_path / "root")).requeue(0)
+        r.requeue(0)

@@ -11,7 +11,7 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place, bag, rows, sums
-from tests.world import run
+from tests.world import World, run
 from tidemill.cli.main import main
 from tidemill.store.local import LocalStore
 
@@ -26,7 +26,7 @@ def test_the_same_code_makes_the_same_state_outputs_and_quarantine(place: Place,
     assert rows(b) == rows(r)
     assert bag(b.quarantine()) == bag(r.quarantine())
     assert [commit.batch_time_ms for commit in b.commits()] == [commit.batch_time_ms for commit in r.commits()]
-    assert len(place.published()) == len(rows(r))
+    assert len(place.lines()) == len(rows(r))
     assert b.verify(deep=True).problems == r.verify(deep=True).problems == []
 
 
@@ -84,7 +84,7 @@ def test_requeued_rows_are_replayed(place: Place) -> None:
 
 
 def test_files_that_changed_or_are_gone_are_named_and_taken_as_they_are_on_request(place: Place) -> None:
-    (place.folder / "in/2.csv").write_text("k0,100\n")
+    place.put("2", "k0,100\n")
     (place.folder / "in/3.csv").unlink()
     (place.folder / "in/4.csv").touch()
     r = place.open()
@@ -92,7 +92,7 @@ def test_files_that_changed_or_are_gone_are_named_and_taken_as_they_are_on_reque
         r.replay(1, into="fix", engine="local")
     with pytest.raises(tm.InvalidInput, match=r"replay version 0 of branch `main`: `2.csv` of source `source` changed"):
         r.replay(0, into="fix", engine="local")
-    (place.folder / "in/3.csv").write_text("k0,3\n")
+    place.put("3", "k0,3\n")
     with pytest.raises(tm.InvalidInput, match=r"replay version 1 of branch `main`: `3.csv` of source `source` changed"):
         r.replay(1, into="fix", engine="local")
     (place.folder / "in/3.csv").unlink()
@@ -152,7 +152,7 @@ def test_compacted_sinks_leave_nothing_to_repeat(place: Place) -> None:
     assert r.replay(0, into="same", engine="local").versions == [0, 1, 2]
     assert rows(place.open("same")) == before
     r.promote("same")
-    assert place.published() == sorted((row[2], row[0], row[1]) for row in before)
+    assert place.lines() == sorted((row[2], row[0], row[1]) for row in before)
 
 
 def test_a_branch_starts_at_a_time(place: Place) -> None:
@@ -193,32 +193,31 @@ def test_files_that_arrive_while_a_replay_follows_are_read(place: Place) -> None
 
 
 def test_a_source_that_the_code_lost_is_named_before_anything_is_written(place: Place) -> None:
-    p = tm.Pipeline("shop")
-    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE")
-    p.read(files, name="other").groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(place.folder / "out")))
-    r = tm.open(p, root=str(place.folder / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p, "other").groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(world.out))
+
+    r = place.but(build).open()
     with pytest.raises(tm.InvalidInput, match="unknown source of version 0 `source`"):
         r.replay(0, into="fix", engine="local")
     assert [one.name for one in r.branches()] == ["main"]
 
 
 def test_code_that_cannot_continue_from_the_fork_is_refused_before_anything_is_written(place: Place) -> None:
-    p = tm.Pipeline("shop")
-    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE")
-    p.read(files).groupBy("n").agg(c=tm.count(), name="sums").write(tm.Json(str(place.folder / "out")))
-    r = tm.open(p, root=str(place.folder / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("n").agg(c=tm.count(), name="sums").write(tm.Json(world.out))
+
+    r = place.but(build).open()
     with pytest.raises(tm.InvalidInput, match=r"operator `sums` has state by key \['k'\], this code declares"):
         r.replay(1, into="fix", engine="local")
     assert [one.name for one in r.branches()] == ["main"]
 
 
 def test_a_changed_sink_is_replayed_from_any_version(place: Place) -> None:
-    p = tm.Pipeline("shop")
-    files = tm.Files(str(place.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE",
-                     maxFilesPerTrigger=2)  # fmt: skip
-    made = p.read(files).groupBy("k").agg(n=tm.sum("n"), name="sums").sql("SELECT k, CAST(n AS double) AS n FROM rows")
-    made.write(tm.Json(str(place.folder / "out")), name="sums")
-    r = tm.open(p, root=str(place.folder / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("k").agg(n=tm.sum("n"), name="sums")
+        made.sql("SELECT k, CAST(n AS double) AS n FROM rows").write(tm.Json(world.out), name="sums")
+
+    r = place.but(build).open()
     assert r.replay(2, into="fix", engine="local").versions == [2]
     with pytest.raises(tm.InvalidInput, match="column `n` is double, expected bigint"):
         r.promote("fix")

@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Place:
     made.arrive("1", "2", "3", "4", "5")
     assert run(made.open()) == [0, 1, 2]
     (tmp_path / "in/3.csv").rename(tmp_path / "3.csv")
-    (tmp_path / "in/2.csv").write_text("k0,100\n")
+    made.put("2", "k0,100\n")
     (tmp_path / "in/4.csv").touch()
     made.files |= {"2": [("k0", 100)]}
     return made
@@ -66,7 +66,7 @@ def test_a_file_that_appears_again_after_the_promotion_is_treated_as_a_skipped_o
     (place.folder / "3.csv").rename(place.folder / "in/3.csv")
     os.utime(place.folder / "in/3.csv", (1, 1))
     assert run(place.open()) == [], "the same bytes"
-    (place.folder / "in/3.csv").write_text("k0,3\n")
+    place.put("3", "k0,3\n")
     with pytest.raises(tm.InvalidInput, match=r"file `3.csv` of source `source` was modified after it was skipped"):
         run(place.open())
     place.open().skip("3.csv", "a test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.world import run
+from tests.world import Build, World, run
 from tidemill.cli.main import main
 
 UTC = datetime.UTC
@@ -34,56 +35,61 @@ class Code:
         return (key, state.get, False)
 
 
-class Shop:
-    """Files of rows with event times, some late, some unreadable, some on which a function fails, and a pipeline."""
+def coded(code: Code | None = None, extra: bool = False) -> Build:
+    functions = code or Code()
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "in").mkdir()
-
-    def make(self, code: Code, drop: tuple[str, ...] = (), extra: bool = False) -> tm.Pipeline:
-        p = tm.Pipeline("shop")
-        schema = "k string, n int, at timestamp"
-        files = tm.Files(str(self.folder / "in"), format="csv", schema=schema, mode="PERMISSIVE", maxFilesPerTrigger=1)
-        rows = p.read(files).withWatermark("at", code.delay, late="quarantine")
-        rows.sql("SELECT * FROM rows WHERE n > 30").write(tm.Json(str(self.folder / "out/large")), name="large")
-        spec = tm.StateSpec.function(code.last).timeout("3 hours", clock="event")
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p).withWatermark("at", functions.delay, late="quarantine")
+        rows.sql("SELECT * FROM rows WHERE n > 30").write(tm.Json(world.sink("out/large")), name="large")
+        spec = tm.StateSpec.function(functions.last).timeout("3 hours", clock="event")
         last = rows.groupBy("k").mapWithState(
             spec, stateSchema="int", outputSchema="k string, n int, ended boolean", name="last", on_error="quarantine"
         )
-        last.write(tm.Json(str(self.folder / "out/last")))
+        last.write(tm.Json(world.sink("out/last")))
         sums = rows.groupBy("k").agg(n=tm.sum("n"), name="sums")
-        sums.write(tm.Json(str(self.folder / "out/sums")))
-        if "tops" not in drop:
-            tops = sums.sql("SELECT k, n, n % 3 AS third FROM rows").groupBy("third").agg(n=tm.max("n"), name="tops")
-            tops.write(tm.Json(str(self.folder / "out/tops")))
+        sums.write(tm.Json(world.sink("out/sums")))
+        tops = sums.sql("SELECT k, n, n % 3 AS third FROM rows").groupBy("third").agg(n=tm.max("n"), name="tops")
+        tops.write(tm.Json(world.sink("out/tops")))
         hours = rows.groupBy(tm.window("at", "1 hour")).agg(n=tm.count(), name="per-hour", outputMode="append")
-        hours.write(tm.Json(str(self.folder / "out/hours")))
+        hours.write(tm.Json(world.sink("out/hours")))
         if extra:
             sums.sql("SELECT k, n FROM rows").groupBy("k").agg(c=tm.count(), name="changes")
-            rows.groupBy("n").agg(c=tm.count(), name="numbers").write(tm.Json(str(self.folder / "out/numbers")))
-        return p
+            rows.groupBy("n").agg(c=tm.count(), name="numbers").write(tm.Json(world.sink("out/numbers")))
 
-    def open(self, code: Code | None = None, branch: str = "main", **other: Any) -> tm.Repository:
-        return tm.open(self.make(code or Code(), **other), root=str(self.folder / "root"), branch=branch)
+    return build
 
-    def arrive(self, *numbers: int) -> None:
-        for number in numbers:
-            rows = [
-                (f"k{j % 4}", number * 7 + j, DAY + datetime.timedelta(hours=number, minutes=20 * j)) for j in range(6)
-            ]
-            rows.append(("k1", 13, DAY + datetime.timedelta(hours=number)))
-            rows.append(("k9", number, DAY + datetime.timedelta(hours=number - 6)))  # late after a few files
-            text = "".join(f"{k},{n},{at:%Y-%m-%d %H:%M:%S}\n" for k, n, at in rows) + "bad,bad,bad\n"
-            (self.folder / "in" / f"{number:02}.csv").write_text(text)
+
+class Shop(World):
+    """Files of rows with event times, some late, some unreadable, some on which a function fails, and a pipeline."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, coded(), schema="k string, n int, at timestamp", mode="PERMISSIVE")
+
+    def open(
+        self, branch: str = "main", *, init: bool = False, conf: Mapping[str, Any] | None = None, **code: Any
+    ) -> tm.Repository:
+        """Open the repository with what `coded` makes of `code`."""
+        return World.open(self.but(coded(**code)), branch, init=init, conf=conf)
+
+    def arrive(self, *numbers: Any, inbox: str = "in") -> list[Path]:
+        return [self.put(f"{number:02}", rows_of(number), inbox) for number in numbers]
+
+
+def rows_of(number: int) -> list[tuple[Any, ...]]:
+    def at(hours: int, minutes: int = 0) -> str:
+        return f"{DAY + datetime.timedelta(hours=hours, minutes=minutes):%Y-%m-%d %H:%M:%S}"
+
+    rows = [(f"k{j % 4}", number * 7 + j, at(number, 20 * j)) for j in range(6)]
+    late = ("k9", number, at(number - 6))  # after a few files
+    return [*rows, ("k1", 13, at(number)), late, ("bad", "bad", "bad")]
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     made = Shop(tmp_path)
-    made.open().init()
+    r = made.open(init=True)
     made.arrive(*range(1, 10))
-    run(made.open())
+    run(r)
     return made
 
 
@@ -119,7 +125,7 @@ def test_the_same_code_makes_the_same_of_any_operators(shop: Shop, operators: li
     r = shop.open()
     made = r.replay(0, into="same", operators=operators, engine="local", tasks=tasks)
     assert (made.operators, made.left) == (sorted(operators), 0)
-    b = shop.open(branch="same")
+    b = shop.open("same")
     assert everything(b) == everything(r)
     assert {tuple(commit.computed) for commit in b.commits()} == {tuple(sorted(operators))}
     assert b.verify(deep=True).problems == []
@@ -128,7 +134,7 @@ def test_the_same_code_makes_the_same_of_any_operators(shop: Shop, operators: li
 def test_only_what_is_computed_is_stored(shop: Shop) -> None:
     r = shop.open()
     r.replay(0, into="same", operators=["tops"], engine="local")
-    (branch,) = {commit.branch for commit in shop.open(branch="same").commits()}
+    (branch,) = {commit.branch for commit in shop.open("same").commits()}
     root = shop.folder / "root/shop"
     stored = {path.relative_to(root).parts[1] for path in root.glob(f"state/*/*/{branch}/*")}
     assert stored == {"tops", "_ledger"}, "segments of `sums`, which `tops` reads, are deleted"
@@ -137,10 +143,10 @@ def test_only_what_is_computed_is_stored(shop: Shop) -> None:
 
 
 def test_a_changed_operator_is_computed_and_the_others_are_as_recorded(shop: Shop) -> None:
-    changed = shop.open(Code(factor=2))
+    changed = shop.open(code=Code(factor=2))
     changed.replay(0, into="all", engine="local")
     changed.replay(0, into="some", operators=["last"], engine="local")
-    every, some = (shop.open(Code(factor=2), branch) for branch in ("all", "some"))
+    every, some = (shop.open(branch, code=Code(factor=2)) for branch in ("all", "some"))
     assert everything(some) == everything(every)
     assert state(some, "last") != state(shop.open(), "last")
     functions = [commit.code["functions"] for commit in (some.head, every.head, shop.open().head)]
@@ -158,7 +164,7 @@ def test_new_operators_get_their_past_and_are_promoted(shop: Shop) -> None:
     run(shop.open())
     assert r.replay(0, into="some", engine="local").operators == ["changes", "numbers"], "it goes on as it began"
     r.replay(0, into="all", engine="local")
-    every, some = (shop.open(branch=branch, extra=True) for branch in ("all", "some"))
+    every, some = (shop.open(branch, extra=True) for branch in ("all", "some"))
     assert everything(some, (*OPERATORS, "changes", "numbers")) == everything(every, (*OPERATORS, "changes", "numbers"))
     published = sorted(path.read_text() for path in (shop.folder / "out/sums").glob("*.json"))
     shop.arrive(12)
@@ -198,7 +204,7 @@ def test_sweeps_skipped_files_and_requeued_rows_are_repeated(shop: Shop) -> None
     run(r)
     r.sweep(engine="local")
     r.replay(0, into="same", operators=["last"], engine="local")
-    b = shop.open(branch="same")
+    b = shop.open("same")
     assert everything(b) == everything(r)
     assert [(one.kind, one.computed) for one in b.commits()] == [(one.kind, ["last"]) for one in r.commits()]
     assert run(b) == []
@@ -223,7 +229,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(shop: Shop) -> 
     r.replay(0, into="all", engine="local", max_batches=1)
     with pytest.raises(tm.InvalidInput, match="the branch began with all of them"):
         r.replay(0, into="all", operators=["last"], engine="local")
-    other = shop.open(Code(delay="2 hours"))
+    other = shop.open(code=Code(delay="2 hours"))
     with pytest.raises(tm.InvalidInput, match="watermark `source.at` is .* and other operators use it"):
         other.replay(0, into="late", operators=["last"], engine="local")
 
@@ -231,40 +237,37 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(shop: Shop) -> 
 @pytest.mark.parametrize("kind", ["value", "columns"])
 def test_code_that_changed_an_operator_upstream_is_refused(tmp_path: Path, kind: str) -> None:
     """Otherwise the operator would read outputs that are made of the recorded state and of the changed code."""
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        (tmp_path / f"in/{number}.csv").write_text(f"a,{number}\nb,1\n")
 
-    def opened(upstream: dict[str, Any], factor: int = 1) -> tm.Repository:
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, n int", maxFilesPerTrigger=1))
-        rows = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
-        sums = rows.groupBy("k").agg(**upstream, name="sums")
-        sums.sql("SELECT n, 1 AS one FROM rows").groupBy("one").agg(n=tm.max("n"), name="tops")
-        return tm.open(p, root=str(tmp_path / "root"))
+    def made_by(upstream: dict[str, Any], factor: int = 1) -> Build:
+        def build(p: tm.Pipeline, world: World) -> None:
+            rows = world.read(p).sql(f"SELECT k, n * {factor} AS n FROM rows")
+            sums = rows.groupBy("k").agg(**upstream, name="sums")
+            sums.sql("SELECT n, 1 AS one FROM rows").groupBy("one").agg(n=tm.max("n"), name="tops")
+
+        return build
 
     recorded = {"n": tm.sum("n")}
-    r = opened(recorded)
-    r.init()
-    run(r)
-    changed = opened(recorded, 10) if kind == "value" else opened({**recorded, "more": tm.count()})
+    world = World(tmp_path, made_by(recorded), schema="k string, n int")
+    world.arrive(*(f"a,{number}\nb,1\n" for number in range(3)))
+    world.run()
+    other = made_by(recorded, 10) if kind == "value" else made_by({**recorded, "more": tm.count()})
+    changed = world.but(other).open(init=False)
     with pytest.raises(tm.InvalidInput, match="read the output of `sums`, and this code gives `sums` another state"):
         changed.replay(0, into="tops", operators=["tops"], engine="local")
     stored = [path for path in (tmp_path / "root/shop").rglob("*") if path.is_file() and "/tops-" in path.as_posix()]
     assert [path.parent.name for path in stored] == ["plans"], "what the version wrote is deleted"
-    assert opened(recorded).replay(0, into="tops", operators=["tops"], engine="local").versions == [0, 1, 2]
+    assert world.open().replay(0, into="tops", operators=["tops"], engine="local").versions == [0, 1, 2]
     changed.replay(0, into="both", operators=["sums", "tops"], engine="local")
 
 
 def test_the_command_line(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     (shop.folder / "shop.py").write_text(
-        "import pathlib\nfrom tests.journeys.test_replay_operators import Code, Shop\n"
-        "made = Shop.__new__(Shop)\nmade.folder = pathlib.Path(__file__).parent\n"
-        "p = made.make(Code())\n"
+        "import pathlib\nfrom tests.journeys.test_replay_operators import Shop\n"
+        "p = Shop(pathlib.Path(__file__).parent).pipeline()\n"
     )
     asked = ["replay", f"{shop.folder / 'shop.py'}:p", "--root", str(shop.folder / "root"), "--from", "0"]
     assert main([*asked, "--into", "fix", "--operators", "sums,tops", "--engine", "local"]) == 0
     assert "replayed versions 0–8 into `fix`" in capsys.readouterr().out
-    assert shop.open(branch="fix").head.computed == ["sums", "tops"]
+    assert shop.open("fix").head.computed == ["sums", "tops"]
     assert main([*asked, "--into", "fix", "--operators", "last", "--engine", "local"]) == 1
     assert "the branch began with `sums`, `tops`" in capsys.readouterr().err

@@ -33,9 +33,9 @@ def test_a_replay_goes_through_a_promotion(place: Place) -> None:
     assert [row[:2] for row in rows(again)] == [row[:2] for row in rows(r)]
     found = r.check(against="again").against
     assert (found.before, found.is_equal, found.behind, found.refused) == ("main@4", True, [], None)
-    published = place.published()
+    published = place.lines()
     r.promote("again")
-    assert [row[1:] for row in place.published()] == [row[1:] for row in published]
+    assert [row[1:] for row in place.lines()] == [row[1:] for row in published]
     place.arrive("7")
     assert run(r) == [6] and sums(r) == place.sums(2)
 

@@ -13,26 +13,13 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened
-from tests.world import run
+from tests.journeys.shop import PIPELINE, arrive, opened, world
+from tests.world import World, over, run
 from tidemill.cli.main import main
 from tidemill.report import collect
 from tidemill.report.page import page
 
-PIPELINE = """
-import pathlib
-import tidemill as tm
-here = pathlib.Path(__file__).parent
-p = tm.Pipeline("shop")
-rows = p.read(tm.Files(str(here / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(here / "out")))
-"""
 EVIL = "</script><script>alert(1)</script><!--"
-
-
-def on(folder: Path, name: str) -> tm.Repository:
-    r = opened(folder)
-    return tm.open(r.opened.pipeline, root=r.opened.root, branch=name)
 
 
 def command(folder: Path, *arguments: str) -> int:
@@ -56,7 +43,7 @@ def test_an_empty_repository_has_a_report(tmp_path: Path) -> None:
 
 def test_a_report_says_what_the_log_says(tmp_path: Path) -> None:
     arrive(tmp_path, "a", "b", "c")
-    (tmp_path / "in/c.csv").write_text("a,1\nc,1\n")
+    world(tmp_path).put("c", "a,1\nc,1\n")
     r = opened(tmp_path)
     run(r)
     r.tag("done", 1)
@@ -93,8 +80,8 @@ def test_the_newest_branch_is_compared_with_its_origin(tmp_path: Path) -> None:
     run(r)
     r.branch("fix", at=0)
     (tmp_path / "in/b.csv").rename(tmp_path / "b.csv")
-    (tmp_path / "in/d.csv").write_text("a,1\n")
-    run(on(tmp_path, "fix"))
+    world(tmp_path).put("d", "a,1\n")
+    run(world(tmp_path).open("fix"))
     found = r.report()
     assert found.graph.lanes == ["main", "fix"] and [one.label for one in found.others] == ["fix@1"]
     assert found.diff is not None and (found.diff.before, found.diff.after) == ("main@1", "fix@1")
@@ -102,7 +89,7 @@ def test_the_newest_branch_is_compared_with_its_origin(tmp_path: Path) -> None:
     assert (state.what, state.added, state.removed, state.changed) == ("operator", 0, 1, 1)
     assert {"key": {"k": "a"}, "before": {"n": 1}, "after": {"n": 2}} in state.examples
     assert (sink.what, sink.added, sink.removed, sink.changed) == ("sink", 1, 1, None)
-    on_branch = on(tmp_path, "fix").report()
+    on_branch = world(tmp_path).open("fix").report()
     assert [one.label for one in on_branch.commits] == ["main@0", "fix@1"]
     assert on_branch.branch == "fix" and [one.label for one in on_branch.others] == ["main@1"]
     assert r.report(diff=False).diff is None
@@ -134,18 +121,20 @@ def test_a_promotion_undoes_versions_and_names_where_it_comes_from(tmp_path: Pat
     assert head is not None and (head.kind, head.promoted, head.reason) == ("promote", "fix@1", "better")
 
 
-def test_late_and_quarantined_rows_are_counted_and_shown(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/1.csv").write_text("a,2026-01-03 00:00:00\nb,nonsense\n")
-    (tmp_path / "in/2.csv").write_text("a,2026-01-01 00:00:00\na,2026-01-04 00:00:00\n")
-    p = tm.Pipeline("times")
-    files = tm.Files(
-        str(tmp_path / "in"), format="csv", schema="k string, at timestamp", mode="PERMISSIVE", maxFilesPerTrigger=1
+def timed(folder: Path, *key: Any, late: str = "drop") -> World:
+    """Rows with event times are counted."""
+    counted = over(
+        lambda rows: rows.withWatermark("at", "1 hour", late=late).groupBy(*key).agg(n=tm.count(), name="counts")
     )
-    rows = p.read(files).withWatermark("at", "1 hour", late="quarantine")
-    rows.groupBy("k", tm.window("at", "1 hour")).agg(n=tm.count(), name="counts")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    assert r.init() and r.report().watermarks == []
+    return World(folder, counted, schema="k string, at timestamp", mode="PERMISSIVE")
+
+
+def test_late_and_quarantined_rows_are_counted_and_shown(tmp_path: Path) -> None:
+    made = timed(tmp_path, "k", tm.window("at", "1 hour"), late="quarantine")
+    made.put("1", "a,2026-01-03 00:00:00\nb,nonsense\n")
+    made.put("2", "a,2026-01-01 00:00:00\na,2026-01-04 00:00:00\n")
+    r = made.open()
+    assert r.report().watermarks == []
     run(r)
     found = r.report()
     assert [(one.late_rows, one.quarantined_rows) for one in found.commits[:2]] == [(0, 1), (1, 0)]
@@ -157,13 +146,9 @@ def test_late_and_quarantined_rows_are_counted_and_shown(tmp_path: Path) -> None
 
 
 def test_a_watermark_without_events_has_no_lag(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/1.csv").write_text("nonsense,nonsense\n")
-    p = tm.Pipeline("times")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, at timestamp", mode="PERMISSIVE"))
-    rows.withWatermark("at", "1 hour").groupBy("k").agg(n=tm.count(), name="counts")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    made = timed(tmp_path, "k")
+    made.put("1", "nonsense,nonsense\n")
+    r = made.open()
     run(r)
     assert [(one.time_ms, one.behind_now_ms) for one in r.report().watermarks] == [(None, None)]
 
@@ -203,7 +188,7 @@ def test_a_damaged_newest_commit_of_main_is_a_problem_of_the_report_of_a_branch(
     r = opened(tmp_path)
     run(r)
     r.branch("fix", at=0)
-    fix = on(tmp_path, "fix")
+    fix = world(tmp_path).open("fix")
     run(fix)
     (tmp_path / "root/shop/branches/main/commits/0000000001.json").write_text("{}")
     found = fix.report()
@@ -256,7 +241,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path, arguments: dict[str, Any], 
 
 def test_data_cannot_become_markup(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.csv").write_text(f"{EVIL},1\n")
+    world(tmp_path).put("a", f"{EVIL},1\n")
     r = opened(tmp_path)
     run(r)
     r.rewind(-1, reason=f"{EVIL}&amp;\u2028")
@@ -342,7 +327,7 @@ def test_the_graph_has_the_newest_branches_and_counts_the_others(tmp_path: Path)
     shown = [one.name for one in found.branches if one.shown]
     assert len(shown) == collect.MOST_BRANCHES - 1 and "main" in shown and "try-0" not in shown
     assert found.graph.lanes == shown
-    assert "try-0" in on(tmp_path, "try-0").report(diff=False).graph.lanes
+    assert "try-0" in world(tmp_path).open("try-0").report(diff=False).graph.lanes
 
 
 def test_a_report_needs_no_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

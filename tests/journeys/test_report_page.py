@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser import MISSING, Browser, chromium
-from tests.journeys.shop import arrive, opened
+from tests.journeys.shop import arrive, opened, world
 from tests.world import run
 from tidemill.report.data import Report
 from tidemill.report.page import page
@@ -153,7 +153,7 @@ def test_a_narrow_window_scrolls_only_downwards(browser: Browser, file: Path) ->
 
 def test_a_key_that_looks_like_markup_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.csv").write_text('"' + EVIL.replace('"', '\\"') + '",1\n')
+    world(tmp_path).put("a", '"' + EVIL.replace('"', '\\"') + '",1\n')
     r = opened(tmp_path)
     run(r)
     r.rewind(-1, reason=EVIL)

@@ -19,13 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tests.journeys.requeued import GOOD, SCHEMA, Shop, add, begin, failed, fails_for_b
+from tests.journeys.requeued import GOOD, Shop, begin, failed, failing
+from tests.world import Build, World, run, state
 
 CORRECT = "id,k,n,ts\n2,b,20,2024-01-01T00:00:02\n3,a,30,2024-01-01T00:00:03\n"
-
-
-def by_key(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
-    return add(key, row, state)
 
 
 def modelled(folder: Path) -> dict[str, Any]:
@@ -114,14 +111,14 @@ def test_rows_of_a_failed_key_come_back_only_to_the_operator_that_failed(tasks: 
 
 def test_rows_of_a_failed_key_can_be_corrected(tmp_path: Path) -> None:
     shop = failed(tmp_path)
-    r = shop.open(function=fails_for_b, on_error="quarantine")
+    r = failing(shop).open()
     rows = r.quarantine(0, export=True)
     renamed = rows.set_column(rows.column_names.index("k"), "k", pa.array(["z"] * rows.num_rows))
     r.requeue(0, rows=renamed.slice(0, 2).select(["_row_id", "_version", "ts", "n", "k", "id"]))
-    shop.run(function=fails_for_b, on_error="quarantine")
+    failing(shop).run()
     assert shop.seen()["totals"] == {"a": (10,), "z": (50,)}
     r.requeue(0, rows=renamed.slice(2))  # the rest, later
-    shop.run(function=fails_for_b, on_error="quarantine")
+    failing(shop).run()
     assert shop.seen()["totals"] == {"a": (10,), "z": (90,)}
 
 
@@ -129,7 +126,7 @@ def test_rows_that_fail_again_are_quarantined_again_and_can_come_back_from_there
     shop = failed(tmp_path)
     r = shop.open()
     r.requeue(0)
-    shop.run(function=fails_for_b, on_error="quarantine")
+    failing(shop).run()
     assert (r.head.version, r.head.counts.quarantined_rows) == (2, 3)
     assert {file[:15] for file in r.quarantine(2).column("file").to_pylist()} == {"/requeued/main/"}
     r.requeue(2)
@@ -139,46 +136,46 @@ def test_rows_that_fail_again_are_quarantined_again_and_can_come_back_from_there
         r.requeue(0)
 
 
-def windowed(folder: Path, late: str, max_ahead: str | None = None) -> tm.Pipeline:
-    p = tm.Pipeline("late")
-    p.batch_time(lambda plan: 1_704_067_200_000 + 1000 * len(plan.splits[0].path))  # 2024-01-01, and seconds
-    read = p.read(tm.Files(str(folder), format="csv", header=True, schema=SCHEMA), name="shop")
-    rows = read.withWatermark("ts", "1 second", late=late, maxAhead=max_ahead)
-
+def windowed(late: str, max_ahead: str | None) -> Build:
     def last(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
         if row is not None and not state.isTimingOut:
             state.update((state.getOption or 0) + row.n)
         return None
 
-    for name, hours in (("long", 4), ("short", 2)):
-        rows.groupBy("k").mapWithState(
-            tm.StateSpec.function(last).timeout(f"{hours} hours", clock="event"), "bigint", "int", name=name
-        )
-    read.groupBy("k").agg(rows=tm.count(), name="counts")
-    rows.select("id").write(tm.Json(str(folder.parent / "ids")), name="ids")
-    return p
+    def build(p: tm.Pipeline, world: World) -> None:
+        p.batch_time(lambda plan: 1_704_067_200_000 + 1000 * len(plan.splits[0].path))  # 2024-01-01, and seconds
+        read = world.read(p, "shop", mode="FAILFAST")
+        rows = read.withWatermark("ts", "1 second", late=late, maxAhead=max_ahead)
+        for name, hours in (("long", 4), ("short", 2)):
+            rows.groupBy("k").mapWithState(
+                tm.StateSpec.function(last).timeout(f"{hours} hours", clock="event"), "bigint", "int", name=name
+            )
+        read.groupBy("k").agg(rows=tm.count(), name="counts")
+        rows.select("id").write(tm.Json(world.sink("ids")), name="ids")
+
+    return build
 
 
 class Late(Shop):
-    def open(self, **options: Any) -> tm.Repository:
-        return tm.open(windowed(self.inbox, **options), root=str(self.root))
+    def late(self, late: str, max_ahead: str | None = None) -> Late:
+        return self.but(windowed(late, max_ahead))
 
-    def states(self, **options: Any) -> dict[str, Any]:
-        r = self.open(**options)
-        found = {name: {row["k"]: row["state"] for row in r.state(name).to_pylist()} for name in ("long", "short")}
-        counts = {row["k"]: row["rows"] for row in r.state("counts").to_pylist()}
-        return {**found, "counts": counts, "ids": sorted(r.outputs(sink="ids").column("id").to_pylist())}
+    def states(self) -> dict[str, Any]:
+        r = self.open(init=False)
+        found = {name: state(r, name) for name in ("long", "short", "counts")}
+        return {**found, "ids": sorted(r.outputs(sink="ids").column("id").to_pylist())}
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_late_rows_come_back_once_their_watermark_keeps_late_rows(tasks: int, tmp_path: Path) -> None:
     shop = Late(tmp_path, tasks)
     shop.put("1.csv", "id,k,n,ts\n1,a,1,2024-01-01T10:00:00\n")
-    shop.open(late="quarantine").init()
-    shop.run(late="quarantine")
+    quarantining, keeping = shop.late("quarantine"), shop.late("keep")
+    quarantining.open()
+    quarantining.run()
     shop.put("2.csv", "id,k,n,ts\n2,a,5,2024-01-01T01:00:00\n3,b,7,2024-01-01T10:00:01\n")
-    shop.run(late="quarantine")
-    strict = shop.open(late="quarantine")
+    quarantining.run()
+    strict = quarantining.open()
     assert (strict.head.counts.late_rows, strict.head.counts.applied_rows) == (1, 1)
     (row,) = strict.quarantine(1, export=True).to_pylist()
     assert (row["_kind"], row["_operator"], row["_file_row"], row["id"], row["n"]) == ("late", "long,short", 1, 2, 5)
@@ -188,10 +185,10 @@ def test_late_rows_come_back_once_their_watermark_keeps_late_rows(tasks: int, tm
     ):
         strict.requeue(1)
     assert strict.head.version == 1
-    before = shop.states(late="keep")
-    shop.open(late="keep").requeue(1)
-    shop.run(late="keep")
-    after = shop.states(late="keep")
+    before = keeping.states()
+    keeping.open(init=False).requeue(1)
+    keeping.run()
+    after = keeping.states()
     assert (after["long"], after["short"]) == ({"a": 6, "b": 7}, {"a": 6, "b": 7})
     assert (after["counts"], after["ids"]) == (before["counts"], before["ids"])
     counts = strict.head.counts
@@ -199,57 +196,47 @@ def test_late_rows_come_back_once_their_watermark_keeps_late_rows(tasks: int, tm
 
 
 def test_rows_too_far_ahead_come_back_below_their_watermark_alone(tmp_path: Path) -> None:
-    shop = Late(tmp_path)
-    options = {"late": "keep", "max_ahead": "1 day"}
+    shop = Late(tmp_path).late("keep", "1 day")
     shop.put("1.csv", "id,k,n,ts\n1,a,1,2024-01-01T10:00:00\n2,b,2,2034-01-01T10:00:00\n")
-    shop.open(**options).init()
-    shop.run(**options)
-    r = shop.open(**options)
+    r = shop.open()
+    shop.run()
     (row,) = r.quarantine(0, export=True).to_pylist()
     assert (row["_kind"], row["_operator"], row["id"]) == ("ahead", "long,short", 2)
-    assert shop.states(**options) == {"long": {"a": 1}, "short": {"a": 1}, "counts": {"a": 1, "b": 1}, "ids": [1]}
+    assert shop.states() == {"long": {"a": 1}, "short": {"a": 1}, "counts": {"a": 1, "b": 1}, "ids": [1]}
     rows = r.quarantine(0, export=True)
     time = pa.array([datetime.fromisoformat("2024-01-01T09:00:00Z")], rows.schema.field("ts").type)
     r.requeue(0, rows=rows.set_column(rows.column_names.index("ts"), "ts", time))
-    shop.run(**options)
+    shop.run()
     both = {"a": 1, "b": 2}
-    assert shop.states(**options) == {"long": both, "short": both, "counts": {"a": 1, "b": 1}, "ids": [1, 2]}
+    assert shop.states() == {"long": both, "short": both, "counts": {"a": 1, "b": 1}, "ids": [1, 2]}
 
 
 def test_unreadable_rows_are_parsed_again_by_the_schema_that_the_source_has_now(tmp_path: Path) -> None:
-    inbox = tmp_path / "inbox"
-    inbox.mkdir()
-    (inbox / "1.csv").write_text('k,n\na,1\nb,1.5\n"x, y",2.5\nc,"3,5"\n')
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, "shop").sql("SELECT k, CAST(n AS DOUBLE) AS n FROM rows")
+        rows.groupBy("k").agg(n=tm.sum("n"), name="sums")
 
-    def open_with(schema: str) -> tm.Repository:
-        p = tm.Pipeline("parsed")
-        rows = p.read(tm.Files(str(inbox), format="csv", header=True, schema=schema, mode="PERMISSIVE"), name="shop")
-        rows.sql("SELECT k, CAST(n AS DOUBLE) AS n FROM rows").groupBy("k").agg(n=tm.sum("n"), name="sums")
-        return tm.open(p, root=str(tmp_path / "root"))
-
-    r = open_with("k string, n int")
-    r.init()
-    r.run(engine="local")
+    world = World(tmp_path, build, schema="k string, n int", header=True, mode="PERMISSIVE")
+    world.put("1", 'k,n\na,1\nb,1.5\n"x, y",2.5\nc,"3,5"\n')
+    r = world.open()
+    run(r)
     still = r"it is still unreadable: column `n`: found `1.5`, expected int\nrow 1 .*\nrow 2"
     with pytest.raises(
         tm.InvalidInput, match=r"3 of 3 rows cannot come back: row 0 \(file `1.csv`, line 3\): " + still
     ):
         r.requeue(0)
-    wider = open_with("k string, n double")
+    wider = world.but(schema="k string, n double").open()
     with pytest.raises(tm.InvalidInput, match=r"1 of 3 rows cannot come back: row 2 .* found `3,5`, expected double"):
         wider.requeue(0)
     rows = wider.quarantine(0, export=True).slice(2)
     for name, value in (("k", pa.array(["c"])), ("n", pa.array([3.5]))):
         rows = rows.set_column(rows.column_names.index(name), name, value)
     wider.requeue(0, source="shop", rows=rows)
-    wider.run(engine="local", tasks=3)
-    assert {row["k"]: row["n"] for row in wider.state("sums").to_pylist()} == {"a": 1.0, "c": 3.5}
+    run(wider, tasks=3)
+    assert state(wider, "sums") == {"a": 1.0, "c": 3.5}
 
 
 def test_steps_see_the_whole_row_and_the_file_that_it_was_first_read_from(tmp_path: Path) -> None:
-    inbox = tmp_path / "inbox"
-    (inbox / "dt=2024-01-02").mkdir(parents=True)
-    (inbox / "dt=2024-01-02" / "1.json").write_text('{"k": "b", "n": 3, "more": [1, 2]}\n')
     fails = [True]
 
     def track(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
@@ -258,74 +245,73 @@ def test_steps_see_the_whole_row_and_the_file_that_it_was_first_read_from(tmp_pa
         state.update(f"{row.name} {row.dt} {row.double} {row.items}")
         return None
 
-    p = tm.Pipeline("steps")
-    rows = p.read(tm.Files(str(inbox), format="json", schema="k string, n int, more array<int>, dt date"), name="in")
-    rows.sql(
-        "SELECT k, dt, n * 2 AS double, len(more) AS items, _metadata.file_name AS name FROM rows WHERE n > 0"
-    ).groupBy("k").mapWithState(tm.StateSpec.function(track), "string", "int", name="op", on_error="quarantine")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p).sql(
+            "SELECT k, dt, n * 2 AS double, len(more) AS items, _metadata.file_name AS name FROM rows WHERE n > 0"
+        )
+        spec = tm.StateSpec.function(track)
+        rows.groupBy("k").mapWithState(spec, "string", "int", name="op", on_error="quarantine")
+
+    world = World(tmp_path, build, format="json", schema="k string, n int, more array<int>, dt date")
+    world.put("dt=2024-01-02/1.json", [{"k": "b", "n": 3, "more": [1, 2]}])
+    r = world.open()
+    run(r)
     for version in (0, 2):
         (row,) = r.quarantine(version, export=True).to_pylist()
         assert (row["k"], row["n"], row["more"], str(row["dt"])) == ("b", 3, [1, 2], "2024-01-02")
         r.requeue(version)
         if version:
             fails.clear()
-        r.run(engine="local")
+        run(r)
     assert r.state("op").column("state").to_pylist() == ["1.json 2024-01-02 6 2"]
 
 
 def test_rows_come_back_to_several_sources_and_branches_of_a_union(tmp_path: Path) -> None:
-    for name, text in (("in", "k,n\na,1\nb,x\n"), ("other", "k,n\na,2\nc,y\n")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.csv").write_text(text)
-    p = tm.Pipeline("union")
-    options = {"format": "csv", "header": True, "schema": "k string, n int", "mode": "PERMISSIVE"}
-    both = p.read(tm.Files(str(tmp_path / "in"), **options), name="one").unionByName(
-        p.read(tm.Files(str(tmp_path / "other"), **options), name="two")
-    )
-    both.groupBy("k").agg(n=tm.sum("n"), name="sums")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+    def build(p: tm.Pipeline, world: World) -> None:
+        both = world.read(p, "one", "one").unionByName(world.read(p, "two", "two"))
+        both.groupBy("k").agg(n=tm.sum("n"), name="sums")
+
+    world = World(tmp_path, build, schema="k string, n int", header=True, mode="PERMISSIVE")
+    for name, text in (("one", "k,n\na,1\nb,x\n"), ("two", "k,n\na,2\nc,y\n")):
+        world.put("1", text, name)
+    r = world.open()
+    run(r)
     assert r.quarantine(0, source="two").column("text").to_pylist() == ["c,y"]
     given = r.quarantine(0, export=True).to_pylist()
     rows = [row | {"k": row["_text"][0], "n": 10} for row in given]
     fixed = pa.Table.from_pylist(rows, schema=r.quarantine(0, export=True).schema)
     made = r.requeue(0, rows=fixed, source=None)
     assert [(split.source, split.requeued.rows) for split in made.requeued] == [("one", 1), ("two", 1)]
-    r.run(engine="local", tasks=2)
-    assert {row["k"]: row["n"] for row in r.state("sums").to_pylist()} == {"a": 3, "b": 10, "c": 10}
+    run(r, tasks=2)
+    assert state(r, "sums") == {"a": 3, "b": 10, "c": 10}
     assert r.head.counts.input_rows == 2
     with pytest.raises(tm.InvalidInput, match="there is no row"):
         r.requeue(0, source="one", rows=fixed)
 
 
 def test_corrected_rows_of_one_source_come_back_if_another_has_the_column_with_another_type(tmp_path: Path) -> None:
-    p = tm.Pipeline("two")
-    for name, schema, text in (("one", "k string, n int", "b,x\n"), ("two", "n string, k int", "y,z\n")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "1.csv").write_text(text)
-        rows = p.read(tm.Files(str(tmp_path / name), format="csv", schema=schema, mode="PERMISSIVE"), name=name)
-        rows.groupBy("k").agg(rows=tm.count(), name=f"of-{name}")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+    def build(p: tm.Pipeline, world: World) -> None:
+        for name, schema in (("one", "k string, n int"), ("two", "n string, k int")):
+            world.read(p, name, name, schema=schema).groupBy("k").agg(rows=tm.count(), name=f"of-{name}")
+
+    world = World(tmp_path, build, mode="PERMISSIVE")
+    world.put("1", "b,x\n", "one")
+    world.put("1", "y,z\n", "two")
+    r = world.open()
+    run(r)
     with pytest.raises(tm.InvalidInput, match="export one source at a time"):
         r.quarantine(0, export=True)
     given = r.quarantine(0, source="one", export=True)
     fixed = pa.Table.from_pylist([row | {"k": "b", "n": 1} for row in given.to_pylist()], schema=given.schema)
     r.requeue(0, source="one", rows=fixed)
-    r.run(engine="local")
-    assert [(row["k"], row["rows"]) for row in r.state("of-one").to_pylist()] == [("b", 1)]
+    run(r)
+    assert state(r, "of-one") == {"b": 1}
 
 
 def test_rows_of_a_random_mix_of_failures_come_back_to_the_state_without_failures(tmp_path: Path) -> None:
     """The model: sums of all rows, each once. Functions fail at random for some keys until they are repaired."""
     chance = random.Random(20)
-    inbox, bad = tmp_path / "inbox", set("bd")
-    inbox.mkdir()
+    bad = set("bd")
 
     def track(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
         if key in bad:
@@ -333,26 +319,24 @@ def test_rows_of_a_random_mix_of_failures_come_back_to_the_state_without_failure
         state.update((state.getOption or 0) + row.n)
         return (key, row.n)
 
-    p = tm.Pipeline("mix")
-    options = {"maxFilesPerTrigger": 2, "mode": "PERMISSIVE"}
-    rows = p.read(tm.Files(str(inbox), format="csv", schema="k string, n int", **options), name="in")
-    rows.groupBy("k").mapWithState(
-        tm.StateSpec.function(track), "bigint", "k string, n int", name="sums", on_error="quarantine"
-    )
-    rows.groupBy("k").agg(n=tm.sum("n"), rows=tm.count(), name="all")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        rows.groupBy("k").mapWithState(
+            tm.StateSpec.function(track), "bigint", "k string, n int", name="sums", on_error="quarantine"
+        )
+        rows.groupBy("k").agg(n=tm.sum("n"), rows=tm.count(), name="all")
+
+    world = World(tmp_path, build, schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=2)
+    r = world.open()
     model: dict[str, int] = {}
     lost: list[int] = []
-    number = 0
     for turn in range(12):
         for _ in range(chance.randrange(3)):
-            number += 1
             given = [(chance.choice("abcde"), chance.randrange(100)) for _ in range(chance.randrange(1, 30))]
             for key, n in given:
                 model[key] = model.get(key, 0) + n
-            (inbox / f"{number:03d}.csv").write_text("".join(f"{key},{n}\n" for key, n in given))
-        r.run(engine="local", tasks=chance.choice([1, 2, 3]))
+            world.arrive(given)
+        run(r, tasks=chance.choice([1, 2, 3]))
         if turn in (6, 9):
             bad.pop()
         for commit in r.commits(since=len(lost)):
@@ -366,7 +350,6 @@ def test_rows_of_a_random_mix_of_failures_come_back_to_the_state_without_failure
         for commit in list(r.commits()):
             with contextlib.suppress(tm.InvalidInput):  # nothing in quarantine, or requeued already
                 r.requeue(commit.version)
-        r.run(engine="local", tasks=2)
-    assert {row["k"]: row["state"] for row in r.state("sums").to_pylist()} == model
-    assert {row["k"]: row["n"] for row in r.state("all").to_pylist()} == model
+        run(r, tasks=2)
+    assert state(r, "sums") == state(r, "all") == model
     assert not r.verify(deep=True).problems

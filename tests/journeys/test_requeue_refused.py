@@ -10,48 +10,43 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.journeys.requeued import GOOD, ROW, SCHEMA, Shop, add, begin, failed, table
+from tests.journeys.requeued import GOOD, ROW, Shop, add, begin, failed, table
+from tests.world import World, over, run, state
 
 
 def test_columns_of_the_source_with_names_of_the_export_get_a_prefix(tmp_path: Path) -> None:
-    inbox = tmp_path / "inbox"
-    inbox.mkdir()
-    (inbox / "1.json").write_text('{"_version": 1, "_Kind": "x"}\n{"_version": "no", "_Kind": "y"}\n')
-    p = tm.Pipeline("names")
-    rows = p.read(tm.Files(str(inbox), format="json", schema="_version int, _Kind string", mode="PERMISSIVE"))
-    rows.groupBy("_Kind").agg(n=tm.sum("_version"), name="op")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+    sums = over(lambda rows: rows.groupBy("_Kind").agg(n=tm.sum("_version"), name="op"))
+    world = World(tmp_path, sums, format="json", schema="_version int, _Kind string", mode="PERMISSIVE")
+    world.put("1", [{"_version": 1, "_Kind": "x"}, {"_version": "no", "_Kind": "y"}])
+    r = world.open()
+    run(r)
     found = r.quarantine(0, export=True)
     assert found.column_names[-3:] == ["source._version", "source._Kind", "_text"]
     for name, value in (("source._version", pa.array([5], pa.int32())), ("source._Kind", pa.array(["y"]))):
         found = found.set_column(found.column_names.index(name), name, value)
     r.requeue(0, rows=found)
-    r.run(engine="local")
-    assert {row["_Kind"]: row["n"] for row in r.state("op").to_pylist()} == {"x": 1, "y": 5}
+    run(r)
+    assert state(r, "op") == {"x": 1, "y": 5}
 
 
 def test_rows_without_a_place_in_a_file_cannot_come_back_and_say_why(tmp_path: Path) -> None:
-    inbox = tmp_path / "inbox"
-    inbox.mkdir()
-    (inbox / "1.json").write_text('{"k": "a", "n": 1}\n{"k": "b", "n": 2}\n')
-
     def fail(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
         raise ValueError("never")
 
     def halved(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.slice(0, 1)
 
-    p = tm.Pipeline("lost")
-    read = p.read(tm.Files(str(inbox), format="json", schema="k string, n int"))
-    first = read.map_batches(halved, "k string, n int").groupBy("k")
-    first.mapWithState(tm.StateSpec.function(fail), "int", "int", name="after-map", on_error="quarantine")
-    sums = read.groupBy("k").agg(n=tm.sum("n"), name="sums", outputMode="update")
-    sums.groupBy("k").mapWithState(tm.StateSpec.function(fail), "int", "int", name="behind", on_error="quarantine")
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
-    r.run(engine="local")
+    def build(p: tm.Pipeline, world: World) -> None:
+        read = world.read(p)
+        first = read.map_batches(halved, "k string, n int").groupBy("k")
+        first.mapWithState(tm.StateSpec.function(fail), "int", "int", name="after-map", on_error="quarantine")
+        sums = read.groupBy("k").agg(n=tm.sum("n"), name="sums", outputMode="update")
+        sums.groupBy("k").mapWithState(tm.StateSpec.function(fail), "int", "int", name="behind", on_error="quarantine")
+
+    world = World(tmp_path, build, format="json", schema="k string, n int")
+    world.put("1", [{"k": "a", "n": 1}, {"k": "b", "n": 2}])
+    r = world.open()
+    run(r)
     rows = r.quarantine(0, export=True)
     ids = {row["_operator"]: row["_row_id"] for row in rows.to_pylist()}
     with pytest.raises(tm.InvalidInput, match="operator `behind` got it from another operator, not from a source"):
@@ -76,7 +71,7 @@ def test_requeued_rows_are_read_before_files_and_wait_again_after_replan(tmp_pat
         raise ValueError("broken")
 
     with pytest.raises(tm.InvalidInput, match="broken"):
-        shop.run(function=fails)
+        shop.having(fails).run()
     plan = r.opened.log.plan(2, r.opened.origin(r.head).parent)
     assert [split.path[:10] for split in plan.splits] == ["/requeued/"]
     assert plan.outstanding_files == 1
@@ -98,7 +93,7 @@ def test_a_requeue_ends_an_open_plan_and_a_sweep_does_not_pass_rows_that_wait(tm
         raise ValueError("broken")
 
     with pytest.raises(tm.InvalidInput, match="broken"):
-        shop.run(function=fails)
+        shop.having(fails).run()
     r = shop.open()
     assert r.requeue(0, dry_run=True).lines() == [
         "3 rows of source `shop` that version 0 quarantined (failed) will be read again by operator `totals`",
@@ -156,10 +151,10 @@ def test_damaged_requeued_rows_are_found_by_verify_and_by_the_batch(damage: str,
 def test_bad_input_is_one_clear_error_and_changes_nothing(
     call: Callable[[tm.Repository], Any], message: str, unchanged: Shop
 ) -> None:
-    before = sorted(unchanged.root.rglob("*"))
+    before = sorted(Path(unchanged.root).rglob("*"))
     with pytest.raises(tm.InvalidInput, match=message):
         call(unchanged.open())
-    assert sorted(unchanged.root.rglob("*")) == before
+    assert sorted(Path(unchanged.root).rglob("*")) == before
 
 
 @pytest.fixture(scope="module")
@@ -189,25 +184,26 @@ def test_an_invalid_corrected_file_names_line_and_column(tmp_path: Path) -> None
 def test_a_row_of_a_file_that_a_later_version_read_again_does_not_come_back(tmp_path: Path) -> None:
     shop = begin(tmp_path, overwritten="new")
     shop.put("1.csv", GOOD)
-    shop.run(overwritten="new")
+    shop.run()
     with pytest.raises(tm.InvalidInput, match="2 of 2 rows cannot come back: row 0 .*: version 1 read its file since"):
-        shop.open(overwritten="new").requeue(0)
+        shop.open().requeue(0)
 
 
 def test_requeued_rows_of_a_source_that_the_code_lost_stop_the_run(tmp_path: Path) -> None:
     shop = failed(tmp_path)
     shop.open().requeue(0)
-    (tmp_path / "other").mkdir()
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "other"), format="csv", header=True, schema=SCHEMA), name="store")
-    spec = tm.StateSpec.function(lambda batch_time, key, row, state: add(key, row, state))
-    rows.groupBy("k").mapWithState(spec, "bigint", "k string, total bigint", name="totals")
-    rows.groupBy("k").agg(rows=tm.count(), n=tm.sum("n"), name="counts")
-    r = tm.open(p, root=str(tmp_path / "root"))
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, "store", "other")
+        spec = tm.StateSpec.function(lambda batch_time, key, row, state: add(key, row, state))
+        rows.groupBy("k").mapWithState(spec, "bigint", "k string, total bigint", name="totals")
+        rows.groupBy("k").agg(rows=tm.count(), n=tm.sum("n"), name="counts")
+
+    r = shop.but(build).open(init=False)
     lost = "rows of source `shop` were requeued, which this code does not have"
     assert (r.status().problem or "").startswith(lost)
     with pytest.raises(tm.InvalidInput, match=lost):
-        r.run(engine="local")
+        run(r)
     assert r.head.version == 1
     shop.run()
     assert shop.seen()["totals"] == {"a": (10,), "b": (90,)}
@@ -264,17 +260,9 @@ def test_requeued_rows_are_kept_until_no_kept_version_waits_for_them(tmp_path: P
 
 
 def test_rows_of_an_operator_that_was_renamed_since_come_back(tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.csv").write_text("a,1\nb,-1\n")
-
-    def opened(name, function):
-        p = tm.Pipeline("shop")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
-        rows.groupBy("k").mapWithState(
-            tm.StateSpec.function(function), stateSchema="int", outputSchema="k string, v int",
-            name=name, on_error="quarantine",
-        )  # fmt: skip
-        return tm.open(p, root=str(tmp_path / "root"))
+    def named(name, function):
+        kept = {"stateSchema": "int", "outputSchema": "k string, v int", "name": name, "on_error": "quarantine"}
+        return over(lambda rows: rows.groupBy("k").mapWithState(tm.StateSpec.function(function), **kept))
 
     def strict(time, key, row, state):
         if row.v < 0:
@@ -284,14 +272,11 @@ def test_rows_of_an_operator_that_was_renamed_since_come_back(tmp_path):
     def lenient(time, key, row, state):
         state.update(row.v)
 
-    before = opened("spend", strict)
-    before.init()
-    before.run(engine="local")
-    after = opened("money", lenient)
+    before = World(tmp_path, named("spend", strict))
+    before.put("1", "a,1\nb,-1\n")
+    before.run()
+    after = before.but(named("money", lenient)).open(init=False)
     after.migrate({}, rename={"spend": "money"}, reason="a better name")
     after.requeue(0, reason="negative amounts are right")
-    after.run(engine="local")
-    assert sorted(zip(*(after.state("money")[name].to_pylist() for name in ("k", "state")), strict=True)) == [
-        ("a", 1),
-        ("b", -1),
-    ]
+    run(after)
+    assert state(after, "money") == {"a": 1, "b": -1}

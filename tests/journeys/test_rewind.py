@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.rewound import function_of, three, totals
-from tests.journeys.shop import arrive, files, opened, published
+from tests.journeys.rewound import function_of, three
+from tests.journeys.shop import arrive, files, opened, published, totals, world
 from tests.world import run
 from tidemill.publishing.correct import correct
 
@@ -51,7 +51,7 @@ def test_a_bad_file_is_one_command(tmp_path: Path) -> None:
 
 def test_a_file_that_was_corrected_before_the_rewind_is_read_with_its_new_content(tmp_path: Path) -> None:
     r = three(tmp_path)
-    (tmp_path / "in" / "b.csv").write_text("corrected,1\n")
+    world(tmp_path).put("b", "corrected,1\n")
     r.rewind(0, "b.csv was corrected")
     run(opened(tmp_path))
     assert totals(opened(tmp_path)) == {"a": 2, "corrected": 1}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.rewound import PIPELINE, command, function_of, three, totals
-from tests.journeys.shop import arrive, files, opened
-from tests.world import run
+from tests.journeys.rewound import command, function_of, three
+from tests.journeys.shop import PIPELINE, arrive, files, opened, totals, world
+from tests.world import World, run
 from tidemill.actions.rewind import RewindPlan
 
 
@@ -71,21 +71,20 @@ def test_outputs_that_are_no_longer_kept_cannot_be_published_again(tmp_path: Pat
 
 def test_a_run_at_work_is_fenced_by_a_rewind(tmp_path: Path) -> None:
     three(tmp_path)
-    (tmp_path / "in" / "d.csv").write_text("d,1\n")
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+    arrive(tmp_path, "d")
 
     def meanwhile(batch: Any) -> Any:
         if r.head is not None and r.head.version == 2:
             opened(tmp_path).rewind(0, "beside a run")
         return batch
 
-    rows.map_batches(meanwhile, schema="k string, v int").groupBy("k").agg(n=tm.count(), name="counts").write(
-        tm.Json(str(tmp_path / "out"))
-    )
-    r = tm.open(p, root=str(tmp_path / "root"))
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p).map_batches(meanwhile, schema="k string, v int")
+        rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(world.out))
+
+    r = world(tmp_path).but(build).open()
     with pytest.raises(tm.Fenced, match="another run is committing to this pipeline"):
-        r.run(engine="local", tasks=1)
+        run(r, tasks=1)
     assert r.head is not None and (r.head.version, r.head.kind) == (3, "rewind")
     assert run(opened(tmp_path)) == [4, 5, 6]
     assert totals(opened(tmp_path)) == {"a": 2, "b": 1, "d": 1}
@@ -136,16 +135,14 @@ def test_the_command_says_before_what_will_happen(
 def test_a_copied_repository_cannot_be_rewound_before_it_is_adopted(tmp_path: Path) -> None:
     three(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    p = opened(tmp_path).opened.pipeline
     with pytest.raises(tm.InvalidInput, match="to write: it was made at"):
-        tm.open(p, root=str(tmp_path / "copy")).rewind(0, "a test")
+        world(tmp_path, "copy").open(init=False).rewind(0, "a test")
 
 
 def test_a_copy_that_goes_back_leaves_what_the_original_published(tmp_path: Path) -> None:
     three(tmp_path)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    p = opened(tmp_path).opened.pipeline
-    copy = tm.open(p, root=str(tmp_path / "copy"))
+    copy = world(tmp_path, "copy").open(init=False)
     copy.adopt("a copy", copy=True)
     before = files(tmp_path)
     made = copy.rewind(0, "a test")
@@ -163,9 +160,10 @@ def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path
         calls.append((batch_id, list(withdrawn)))
 
     arrive(tmp_path, "a", "b")
-    run(function_of(tmp_path, fn))
+    r = function_of(tmp_path, fn)
+    run(r)
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
-    copy = tm.open(function_of(tmp_path, fn).opened.pipeline, root=str(tmp_path / "copy"))
+    copy = tm.open(r.opened.pipeline, root=str(tmp_path / "copy"))
     copy.adopt("a copy", copy=True)
     calls.clear()
     copy.rewind(0, "a test")
@@ -174,7 +172,7 @@ def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path
 
 def test_files_that_are_gone_and_files_that_were_skipped_are_named_before(tmp_path: Path) -> None:
     r = three(tmp_path)
-    (tmp_path / "in" / "d.csv").write_text("d,1\n")
+    arrive(tmp_path, "d")
     r.skip("d.csv", "a test")
     (tmp_path / "in" / "b.csv").unlink()
     found = r.rewind(0, "a test", dry_run=True)

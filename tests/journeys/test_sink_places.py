@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, corrected, files, opened, published, record
-from tests.world import run
+from tests.journeys.shop import arrive, corrected, files, opened, published, record, world
+from tests.world import World, run
 from tidemill.protocol.codec import encode
 from tidemill.protocol.records import Commit, VersionOf, digest
 from tidemill.publishing.owners import Accepted
@@ -103,7 +103,7 @@ def test_adopting_keeps_the_files_of_the_other_repository(tmp_path: Path) -> Non
 def test_adopting_lasts_also_if_the_batch_has_no_rows_for_the_sink(tmp_path: Path) -> None:
     arrive(tmp_path, "a")
     run(opened(tmp_path, "one"))
-    (tmp_path / "in" / "a.csv").write_text("")
+    world(tmp_path).put("a")
     assert run(opened(tmp_path, "two"), adopt_sink=True) == [0]
     arrive(tmp_path, "b")
     assert run(opened(tmp_path, "two")) == [1]
@@ -192,11 +192,12 @@ def test_a_withdrawal_deletes_only_published_files_of_the_sink(tmp_path: Path) -
 
 def totals(folder: Path) -> tm.Repository:
     """The pipeline of `opened` with one more column in its output."""
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-    counts = rows.groupBy("k").agg(n=tm.count(), name="counts")
-    counts.sql("SELECT *, n * 2 AS total FROM rows").write(tm.Json(str(folder / "out")), name="counts")
-    return tm.open(p, root=str(folder / "root"))
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        counts = world.read(p).groupBy("k").agg(n=tm.count(), name="counts")
+        counts.sql("SELECT *, n * 2 AS total FROM rows").write(tm.Json(world.out), name="counts")
+
+    return world(folder).but(build).open(init=False)
 
 
 @pytest.mark.parametrize(

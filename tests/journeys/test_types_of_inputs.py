@@ -9,18 +9,12 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World, over, run
 from tidemill.protocol.compatible import accepted_changes, compare_operator
 
 
-def shop(folder: Path, schema: str, operator: Any) -> tm.Repository:
-    p = tm.Pipeline("shop")
-    operator(p.read(tm.Files(str(folder / "in"), format="csv", schema=schema)))
-    return tm.open(p, root=str(folder / "root"))
-
-
-def put(folder: Path, name: str, text: str) -> None:
-    (folder / "in").mkdir(exist_ok=True)
-    (folder / "in" / name).write_text(text)
+def shop(folder: Path, schema: str, operator: Any) -> World:
+    return World(folder, over(operator), schema=schema, maxFilesPerTrigger=None)
 
 
 def distinct(rows: Any) -> Any:
@@ -52,31 +46,29 @@ def first_rows(rows: Any) -> Any:
 def test_a_type_whose_equal_values_would_differ_is_refused(
     tmp_path: Path, operator: Any, before: str, after: str, what: str
 ) -> None:
-    put(tmp_path, "1.csv", "a,1\na,2\n")
-    r = shop(tmp_path, f"k string, v {before}", operator)
-    r.init()
-    r.run(engine="local")
-    changed = shop(tmp_path, f"k string, v {after}", operator)
+    first = shop(tmp_path, f"k string, v {before}", operator)
+    first.put("1", "a,1\na,2\n")
+    first.run()
+    changed = shop(tmp_path, f"k string, v {after}", operator).open(init=False)
     found = changed.check()
     assert found.status == "needs migration"
     assert {(one.what, one.before, one.after) for one in found.differences if one.status != "compatible"} == {
         (what, before, after)
     }
-    put(tmp_path, "2.csv", "a,1\n")
+    first.put("2", "a,1\n")
     with pytest.raises(tm.InvalidInput, match=r"operator `[a-z-]+` has "):
-        changed.run(engine="local")
+        run(changed)
 
 
 @pytest.mark.parametrize("operator", [by_value, first_rows, kept])
 def test_a_wider_integer_is_the_same_value(tmp_path: Path, operator: Any) -> None:
-    put(tmp_path, "1.csv", "a,1\na,2\n")
-    r = shop(tmp_path, "k string, v int", operator)
-    r.init()
-    r.run(engine="local")
-    put(tmp_path, "2.csv", "a,1\na,3000000000\n")
-    wider = shop(tmp_path, "k string, v bigint", operator)
+    first = shop(tmp_path, "k string, v int", operator)
+    first.put("1", "a,1\na,2\n")
+    first.run()
+    first.put("2", "a,1\na,3000000000\n")
+    wider = shop(tmp_path, "k string, v bigint", operator).open(init=False)
     assert wider.check().status == "compatible"
-    wider.run(engine="local")
+    run(wider)
     state = wider.state().to_pylist()
     values = state[0]["n"] if operator is kept else [row["v"] for row in state]
     assert sorted(values) == [1, 2, 3_000_000_000]
@@ -97,18 +89,17 @@ def test_a_watermark_that_moved_to_another_column_is_a_difference(tmp_path: Path
         )
 
     schema = "k string, made timestamp, sent timestamp"
-    put(tmp_path, "1.csv", "a,2024-01-01 00:00:00,2024-01-02 00:00:00\n")
-    r = shop(tmp_path, schema, by("made"))
-    r.init()
-    r.run(engine="local")
-    assert r.check().differences == []
-    (one,) = shop(tmp_path, schema, by("sent")).check().differences
+    first = shop(tmp_path, schema, by("made"))
+    first.put("1", "a,2024-01-01 00:00:00,2024-01-02 00:00:00\n")
+    first.run()
+    assert first.open().check().differences == []
+    (one,) = shop(tmp_path, schema, by("sent")).open(init=False).check().differences
     assert (one.what, one.before, one.after, one.status) == ("watermark", "source.made", "source.sent", "compatible")
     starts = "2023-12-31T23:00:00.000Z"
     assert one.outcome == f"it starts at {starts}; rows whose new event time is not later than that are late"
-    put(tmp_path, "2.csv", "b,2024-01-01 00:00:00,2023-12-31 23:00:00\nc,2023-01-01 00:00:00,2024-01-01 00:00:00\n")
-    moved = shop(tmp_path, schema, by("sent"))
-    moved.run(engine="local")
+    first.put("2", "b,2024-01-01 00:00:00,2023-12-31 23:00:00\nc,2023-01-01 00:00:00,2024-01-01 00:00:00\n")
+    moved = shop(tmp_path, schema, by("sent")).open(init=False)
+    run(moved)
     assert moved.head.operators["seen"].late_rows == 1
 
 
@@ -119,30 +110,28 @@ def test_a_watermark_that_moved_fires_what_a_reset_made_due(tmp_path: Path) -> N
         return lambda rows: rows.withWatermark(column, "1 hour").groupBy("k").dropDuplicatesWithinWatermark(name="seen")
 
     schema = "k string, made timestamp, sent timestamp"
-    put(tmp_path, "1.csv", "a,2024-01-01 00:00:00,2024-01-02 00:00:00\n")
-    r = shop(tmp_path, schema, by("made"))
-    r.init()
-    r.run(engine="local")
-    r.reset(watermark="2024-01-03", reason="the clock of a shop was wrong")
-    moved = shop(tmp_path, schema, by("sent"))
-    moved.run(engine="local")
+    first = shop(tmp_path, schema, by("made"))
+    first.put("1", "a,2024-01-01 00:00:00,2024-01-02 00:00:00\n")
+    first.run()
+    first.open().reset(watermark="2024-01-03", reason="the clock of a shop was wrong")
+    moved = shop(tmp_path, schema, by("sent")).open(init=False)
+    run(moved)
     assert (moved.head.kind, moved.state().num_rows) == ("sweep", 0)
 
 
 def test_a_migration_gives_a_float_key_the_double_that_was_meant(tmp_path: Path) -> None:
-    put(tmp_path, "1.csv", "a,0.1\na,0.5\n")
-    r = shop(tmp_path, "k string, v float", by_value)
-    r.init()
-    r.run(engine="local")
+    first = shop(tmp_path, "k string, v float", by_value)
+    first.put("1", "a,0.1\na,0.5\n")
+    first.run()
 
     def rounded(rows: pa.Table) -> pa.Table:
         values = [round(value, 6) for value in rows.column("v").to_pylist()]
         return rows.set_column(rows.schema.get_field_index("v"), "v", pa.array(values, pa.float64()))
 
-    doubled = shop(tmp_path, "k string, v double", by_value)
+    doubled = shop(tmp_path, "k string, v double", by_value).open(init=False)
     doubled.migrate({"by-value": rounded}, reason="amounts are doubles now")
-    put(tmp_path, "2.csv", "a,0.1\n")
-    doubled.run(engine="local")
+    first.put("2", "a,0.1\n")
+    run(doubled)
     assert sorted((row["v"], row["n"]) for row in doubled.state().to_pylist()) == [(0.1, 2), (0.5, 1)]
 
 
@@ -156,11 +145,10 @@ def test_float_keys_of_maps_in_the_state_stay_float(tmp_path: Path) -> None:
             tm.StateSpec.function(track), f"map<{kind},int>", "k string", name="counts"
         )
 
-    put(tmp_path, "1.csv", "a,1\n")
-    r = shop(tmp_path, "k string, v int", of("float"))
-    r.init()
-    r.run(engine="local")
-    found = shop(tmp_path, "k string, v int", of("double")).check()
+    first = shop(tmp_path, "k string, v int", of("float"))
+    first.put("1", "a,1\n")
+    first.run()
+    found = shop(tmp_path, "k string, v int", of("double")).open(init=False).check()
     assert found.status == "needs migration"
 
 
@@ -199,11 +187,10 @@ def seen(key: str, count: str) -> Any:
 
 
 def test_a_user_key_that_becomes_a_double_needs_a_function_for_its_variable(tmp_path: Path) -> None:
-    put(tmp_path, "1.csv", "a,0.1\na,0.5\n")
-    r = shop(tmp_path, "k string, v float", seen("float", "int"))
-    r.init()
-    r.run(engine="local")
-    doubled = shop(tmp_path, "k string, v double", seen("double", "string"))
+    first = shop(tmp_path, "k string, v float", seen("float", "int"))
+    first.put("1", "a,0.1\na,0.5\n")
+    first.run()
+    doubled = shop(tmp_path, "k string, v double", seen("double", "string")).open(init=False)
     key, last = (one for one in doubled.check().differences if one.status != "compatible")
     assert (key.what, key.field, key.before, key.after) == ("sub_key", "v", "float", "double")
     assert key.message.startswith(
@@ -223,8 +210,8 @@ def test_a_user_key_that_becomes_a_double_needs_a_function_for_its_variable(tmp_
     ):
         doubled.migrate({"seen": {"last": as_text}}, reason="amounts are doubles now")
     doubled.migrate({"seen": {"last": as_text, "seen": rounded}}, reason="amounts are doubles now")
-    put(tmp_path, "2.csv", "a,0.1\n")
-    doubled.run(engine="local")
+    first.put("2", "a,0.1\n")
+    run(doubled)
     found = doubled.state("seen", variable="seen").to_pylist()
     assert sorted((row["v"], row["hits"]) for row in found) == [(0.1, 2), (0.5, 1)]
 
@@ -263,21 +250,20 @@ def test_a_time_column_of_another_type_is_refused_if_state_has_its_times(
     def timed(rows: Any) -> Any:
         return TIMED[name](rows.withWatermark("ts", "1 hour"))
 
-    put(tmp_path, "1.csv", "a,2024-01-01\n")
-    r = shop(tmp_path, f"k string, ts {change[0]}", timed)
-    r.init()
-    r.run(engine="local")
-    changed = shop(tmp_path, f"k string, ts {change[1]}", timed)
+    first = shop(tmp_path, f"k string, ts {change[0]}", timed)
+    first.put("1", "a,2024-01-01\n")
+    first.run()
+    changed = shop(tmp_path, f"k string, ts {change[1]}", timed).open(init=False)
     found = [one for one in changed.check().differences if one.status != "compatible"]
-    put(tmp_path, "2.csv", "a,2024-01-01\nb,2024-01-01\nb,2024-02-01\n")
+    first.put("2", "a,2024-01-01\nb,2024-01-01\nb,2024-02-01\n")
     if what is None:
         assert found == []
-        changed.run(engine="local")
+        run(changed)
         assert changed.outputs(1, "within").column("k").to_pylist() == ["b"]
         return
     assert (found[0].what, found[0].before, found[0].after) == (what, *change)
     with pytest.raises(tm.InvalidInput, match=f"operator `{name}` has {what} schema"):
-        changed.run(engine="local")
+        run(changed)
 
 
 def test_check_names_an_unknown_type_only_if_the_state_leaves_it_open() -> None:

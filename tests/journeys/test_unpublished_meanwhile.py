@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, opened, published
+from tests.journeys.shop import arrive, opened, published, world
 from tests.world import run
 from tidemill.actions import removing
 from tidemill.publishing import publish as publishing
@@ -56,7 +56,7 @@ def test_a_rewind_keeps_the_rows_of_a_compaction_that_is_not_published(
 def test_forget_rewrites_the_files_of_a_batch_that_is_not_published(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "in" / "e.csv").write_text("c,1\ne,1\n")
+    world(tmp_path).put("e", "c,1\ne,1\n")
     dies_in_publishing(monkeypatch, lambda: run(opened(tmp_path)))
     assert shop.forget("counts", ["c"], "a test", columns={"counts": "k"}).version == 5
     assert [row["k"] for row in published(tmp_path)] == ["a", "b", "d", "e"]
@@ -66,7 +66,7 @@ def test_forget_rewrites_the_files_of_a_batch_that_is_not_published(
 def test_a_preview_of_forget_that_another_one_overtakes_reports_no_damage(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = tm.open(shop.opened.pipeline, root=str(tmp_path / "root"), conf=UNCACHED)
+    shop = world(tmp_path).open(conf=UNCACHED)
     look, seen = removing._refuse_missing, []
 
     def overtaken(*arguments: Any) -> None:

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World
 from tidemill.sources import content
 
 
 def test_an_unreadable_file_is_named_and_not_reported_as_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.csv").write_text("k\na\n")
-    p = tm.Pipeline("closed")
-    p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string", header=True)).groupBy("k").agg(n=tm.count())
-    r = tm.open(p, root=str(tmp_path / "root"))
-    r.init()
+    world = World(tmp_path, schema="k string", header=True)
+    world.put("1", "k\na\n")
+    r = world.open()
 
     def refused(*_: Any, **__: Any) -> Any:  # as root, who runs tests in containers, may read everything
         raise PermissionError(13, "Permission denied")

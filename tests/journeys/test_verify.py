@@ -8,22 +8,15 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.shop import arrive, files, opened
+from tests.journeys.shop import PIPELINE, arrive, files, opened, world
 from tests.world import run
 from tidemill.cli.main import main
-
-CODE = """
-import tidemill as tm
-p = tm.Pipeline("shop")
-rows = p.read(tm.Files("in", format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json("out"))
-"""
 
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "shop.py").write_text(CODE)
+    (tmp_path / "shop.py").write_text(PIPELINE)
     arrive(tmp_path, "a", "b", "c")
     run(opened(tmp_path))
     return tmp_path
@@ -102,7 +95,7 @@ def test_files_and_records_of_versions_that_are_no_longer_kept_are_checked_by_de
 def test_files_that_were_published_again_at_a_new_place_are_compared_there(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shop / "shop.py").write_text(CODE.replace('"out"', '"new"'))
+    (shop / "shop.py").write_text(PIPELINE.replace('"out"', '"new"'))
     assert main(["publish", "shop.py:p", "--root", "root", "--from", "0"]) == 0
     assert verify("--deep") == 0
     assert "3 published files" in capsys.readouterr().out
@@ -132,8 +125,6 @@ def test_an_open_plan_and_leftovers_of_a_dead_run_are_no_problem(shop: Path, mon
 
 
 def test_no_repository_is_an_error_not_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    p = tm.Pipeline("shop")
-    p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k").agg(n=tm.count(), name="n")
+    r = world(tmp_path).open(init=False)
     with pytest.raises(tm.InvalidInput, match="has no repository"):
-        tm.open(p, root=str(tmp_path / "root")).verify()
+        r.verify()

@@ -180,7 +180,7 @@ def test_memory_is_bounded_by_the_rows_that_are_read_together(tmp_path: Path, to
     packed = gzip.compress(b"k,v,ts\n" + b"a,1,\n" * 50_000)
     assert len(packed) < input.TOGETHER_BYTES
     for number in range(20):
-        (world.inbox / f"{number:02}.csv.gz").write_bytes(packed)
+        world.put(f"{number:02}.csv.gz", packed)
     world.run(tasks=1)
     assert state(world.open(), "counts") == {"a": 1_000_000}
     assert sum(together) == 20 and max(together) <= 5

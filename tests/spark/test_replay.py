@@ -32,8 +32,8 @@ def test_a_replay_on_spark_makes_the_same_state_outputs_and_quarantine(spark_ses
 
 
 def test_operators_replayed_on_spark_are_those_of_the_local_engine(spark_session: Any, shop: Any) -> None:
-    changed = shop.open(Code(factor=2))
+    changed = shop.open(code=Code(factor=2))
     changed.replay(0, into="local", operators=["last", "tops"], engine="local")
     changed.replay(0, into="spark", operators=["last", "tops"], spark=spark_session, engine="spark", tasks=2)
-    local, spark = (shop.open(Code(factor=2), branch) for branch in ("local", "spark"))
+    local, spark = (shop.open(branch, code=Code(factor=2)) for branch in ("local", "spark"))
     assert everything(spark) == everything(local)

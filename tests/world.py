@@ -43,16 +43,20 @@ class World:
         conf: Mapping[str, Any] | None = None, **read: Any,
     ) -> None:  # fmt: skip
         self.folder, self.build, self.name, self.conf = folder, build, name, conf
-        self.root = root if "://" in root else str(folder / root)
+        self.root = self._place(root)
         self.options = {"format": "csv", "schema": "k string, v int", "maxFilesPerTrigger": 1, **read}
         self.inbox = folder / "in"
         self.inbox.mkdir(parents=True, exist_ok=True)
 
-    def but(self, build: Build | None = None, **read: Any) -> Self:
-        """Return the same folder as other code sees it: with another pipeline, or other options of its source."""
+    def but(self, build: Build | None = None, *, root: str | None = None, **read: Any) -> Self:
+        """Return the same folder with another pipeline, another root, or other options of its source."""
         world = copy.copy(self)
         world.build, world.options = build or self.build, {**self.options, **read}
+        world.root = self.root if root is None else self._place(root)
         return world
+
+    def _place(self, root: str) -> str:
+        return root if "://" in root else str(self.folder / root)
 
     @property
     def out(self) -> str:

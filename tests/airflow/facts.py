@@ -9,22 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.airflow.production import Place, World, sorted_rows
+from tests.airflow.production import Place, Production, sorted_rows
 from tests.processes import in_session, living, parent, session_of
 from tests.servers.airflow_servers import wait_until
 
 
-def killed_task_leaves_no_process(world: World) -> None:
+def killed_task_leaves_no_process(world: Production) -> None:
     _leaves_no_process(world, "killed_task", lambda command: parent(command))
 
 
-def killed_supervisor_leaves_no_process(world: World) -> None:
+def killed_supervisor_leaves_no_process(world: Production) -> None:
     _leaves_no_process(world, "killed_supervisor", lambda command: parent(parent(command)))
     # Without its supervisor the run would count as running until a heartbeat is missed.
     world.servers.end_run("retail", "killed_supervisor")
 
 
-def _leaves_no_process(world: World, run_id: str, victim: Callable[[int], int]) -> None:
+def _leaves_no_process(world: Production, run_id: str, victim: Callable[[int], int]) -> None:
     command, *others = world.fake_processes("retail", run_id, "stubborn")
     processes_seen = [parent(command), command, *others]
     assert living(processes_seen) == processes_seen
@@ -32,7 +32,7 @@ def _leaves_no_process(world: World, run_id: str, victim: Callable[[int], int]) 
     wait_until(lambda: living(processes_seen) == [], "task, command, JVM and daemon are gone")
 
 
-def cancelled_task_leaves_no_process(world: World) -> None:
+def cancelled_task_leaves_no_process(world: Production) -> None:
     command, *others = world.fake_processes("retail", "cancelled", "stubborn")
     processes_seen = [parent(command), command, *others]
     assert living(processes_seen) == processes_seen
@@ -41,13 +41,13 @@ def cancelled_task_leaves_no_process(world: World) -> None:
     wait_until(lambda: living(processes_seen) == [], "task, command, JVM and daemon are gone")
 
 
-def run_that_takes_too_long_is_ended(world: World) -> None:
+def run_that_takes_too_long_is_ended(world: Production) -> None:
     processes_seen = world.fake_processes("hasty", "late", "hang")
     world.ends("hasty", "late", "failed")
     wait_until(lambda: living(processes_seen) == [], "command, JVM and daemon are gone")
 
 
-def secret_literals_are_neither_stored_nor_logged(world: World) -> None:
+def secret_literals_are_neither_stored_nor_logged(world: Production) -> None:
     world.fake("retail", "secret", "says")
     world.ends("retail", "secret")
     assert "found ***" in world.servers.log("retail", "secret", 1)
@@ -58,13 +58,13 @@ def secret_literals_are_neither_stored_nor_logged(world: World) -> None:
     assert "hush" not in str(stored) + str(rendered)
 
 
-def task_in_a_function_on_real_spark_leaves_no_process(world: World) -> None:
+def task_in_a_function_on_real_spark_leaves_no_process(world: Production) -> None:
     world.places["hold"].add("a.csv", (1, 1))
     for way in ("killed", "cancelled"):
         _leaves_no_process_of_spark(world, way)
 
 
-def _leaves_no_process_of_spark(world: World, way: str) -> None:
+def _leaves_no_process_of_spark(world: Production, way: str) -> None:
     folder = world.places["hold"].folder
     for seen in folder.glob("worker-*"):
         seen.unlink()
@@ -85,15 +85,15 @@ def _leaves_no_process_of_spark(world: World, way: str) -> None:
     world.servers.end_run("hold", way)
 
 
-def killed_task_is_retried_and_commits_once(world: World) -> None:
+def killed_task_is_retried_and_commits_once(world: Production) -> None:
     _is_retried(world, "task", parent)
 
 
-def killed_supervisor_is_noticed_and_the_task_is_retried(world: World) -> None:
+def killed_supervisor_is_noticed_and_the_task_is_retried(world: Production) -> None:
     _is_retried(world, "supervisor", lambda command: parent(parent(command)))
 
 
-def _is_retried(world: World, name: str, victim: Callable[[int], int]) -> None:
+def _is_retried(world: Production, name: str, victim: Callable[[int], int]) -> None:
     command = world.held(name, "killed")
     os.kill(victim(command), signal.SIGKILL)
     wait_until(lambda: living([command]) == [], "the command is gone")
@@ -103,7 +103,7 @@ def _is_retried(world: World, name: str, victim: Callable[[int], int]) -> None:
     assert world.places[name].version == 0
 
 
-def task_that_is_cleared_while_it_runs_names_what_was_committed(world: World) -> None:
+def task_that_is_cleared_while_it_runs_names_what_was_committed(world: Production) -> None:
     place = world.places["cleared"]
     place.add("a.csv", (1, 1))
     command = world.held("cleared", "cleared")
@@ -125,7 +125,7 @@ def task_that_is_cleared_while_it_runs_names_what_was_committed(world: World) ->
     assert log[log.index(said) + 1].startswith("hint: commits are final, so clearing a task does not recompute them")
 
 
-def four_dags_on_one_branch_commit_each_file_once(world: World) -> None:
+def four_dags_on_one_branch_commit_each_file_once(world: Production) -> None:
     place = world.places["race"]
     place.hold()
     for file, k in zip("abcd", range(4), strict=True):
@@ -143,7 +143,7 @@ def four_dags_on_one_branch_commit_each_file_once(world: World) -> None:
     assert place.version == 3
 
 
-def dag_that_is_scheduled_on_a_sink_runs_after_a_change_and_only_then(world: World) -> None:
+def dag_that_is_scheduled_on_a_sink_runs_after_a_change_and_only_then(world: Production) -> None:
     place, servers = world.places["words"], world.servers
     for number, (file, rows) in enumerate({"a.csv": [(1, 1)], "b.csv": [(2, 1), (3, 1)]}.items()):
         place.add(file, *rows)
@@ -159,7 +159,7 @@ def dag_that_is_scheduled_on_a_sink_runs_after_a_change_and_only_then(world: Wor
     assert len(servers.runs("after")) == 2
 
 
-def sweep_waits_without_a_slot_and_fires_at_the_deadline(world: World) -> None:
+def sweep_waits_without_a_slot_and_fires_at_the_deadline(world: Production) -> None:
     armed, run_id = waiting_sweep(world, key=1)
     world.ends("silent__sweep", run_id)
     fired = sweep_that_fired(world, key=1)
@@ -168,7 +168,7 @@ def sweep_waits_without_a_slot_and_fires_at_the_deadline(world: World) -> None:
     assert fired.airflow["dag_id"] == "silent__sweep"
 
 
-def waiting_sweep(world: World, key: int) -> tuple[Any, str]:
+def waiting_sweep(world: Production, key: int) -> tuple[Any, str]:
     """Arm a timeout and start a sweep. Return the head, and the run of the sweep, which is deferred."""
     place, servers = world.places["silent"], world.servers
     place.add(f"{key}.csv", (key, 1))
@@ -183,7 +183,7 @@ def waiting_sweep(world: World, key: int) -> tuple[Any, str]:
     return place.open().head, run_id
 
 
-def sweep_that_fired(world: World, key: int) -> Any:
+def sweep_that_fired(world: Production, key: int) -> Any:
     """Check that the newest version has the timeout of a key, and return it."""
     repository = world.places["silent"].open()
     head = repository.head
@@ -195,7 +195,7 @@ def sweep_that_fired(world: World, key: int) -> Any:
 REPLAYED = dict.fromkeys(("branch", "replay", "diff", "approve", "promote", "drop"), "success")
 
 
-def _three_versions(world: World, name: str) -> Place:
+def _three_versions(world: Production, name: str) -> Place:
     place = world.places[name]
     for n in range(3):
         place.add(f"{n}.csv", (1, n + 1), (2, 1))
@@ -205,7 +205,7 @@ def _three_versions(world: World, name: str) -> Place:
     return place
 
 
-def replay_without_an_answer_changes_nothing(world: World) -> None:
+def replay_without_an_answer_changes_nothing(world: Production) -> None:
     place = _three_versions(world, "quiet")
     world.servers.trigger("quiet__replay", "silence", {"from_version": 0, "code": place.reference("twice")})
     world.ends("quiet__replay", "silence")
@@ -213,7 +213,7 @@ def replay_without_an_answer_changes_nothing(world: World) -> None:
     assert (place.version, [one.name for one in place.open().branches()]) == (2, ["main"])
 
 
-def rejected_replay_changes_nothing_and_an_approved_one_takes_over(world: World) -> None:
+def rejected_replay_changes_nothing_and_an_approved_one_takes_over(world: Production) -> None:
     place, servers = _three_versions(world, "shop"), world.servers
     form = {"from_version": 0, "code": place.reference("twice"), "reason": "prices"}
     servers.trigger("shop__replay", "no", form)
@@ -243,7 +243,7 @@ def rejected_replay_changes_nothing_and_an_approved_one_takes_over(world: World)
     assert [one.name for one in place.open().branches()] == ["main"]
 
 
-def job_on_another_machine_holds_no_slot_while_it_runs(world: World) -> None:
+def job_on_another_machine_holds_no_slot_while_it_runs(world: Production) -> None:
     place, servers = world.places["distant"], world.servers
     place.add("a.csv", (1, 5))
     place.hold()
@@ -258,7 +258,7 @@ def job_on_another_machine_holds_no_slot_while_it_runs(world: World) -> None:
     assert (commit.airflow["dag_id"], commit.airflow["task_id"]) == ("distant", "submit")
 
 
-TOGETHER: list[Callable[[World], None]] = [
+TOGETHER: list[Callable[[Production], None]] = [
     killed_supervisor_is_noticed_and_the_task_is_retried,
     rejected_replay_changes_nothing_and_an_approved_one_takes_over,
     sweep_waits_without_a_slot_and_fires_at_the_deadline,

@@ -196,7 +196,7 @@ def sorted_rows(table: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
 
 
 @dataclass
-class World:
+class Production:
     """The servers, the pipelines, and the newest files of the pipeline `cadence`."""
 
     servers: AirflowServers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import tidemill as tm
 from tests.airflow.answers import answering
+from tests.world import World
 from tidemill.airflow.tasks.correction_form import FIELDS, correction_markdown, fault_of
 from tidemill.pipeline.load import load
 
@@ -40,30 +40,26 @@ with DAG("verify", schedule=None):
 """
 
 
-@dataclass
-class Shop:
+class Shop(World):
     """A pipeline with three versions, one for each file, and its DAGs."""
 
-    folder: Path
-    parse: Callable[..., Any]
-    dags: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        (self.folder / "in").mkdir()
-        (self.folder / "shop.py").write_text(PIPELINE)
-        self.open().init()
+    def __init__(self, folder: Path, parse: Callable[..., Any]) -> None:
+        super().__init__(folder, root="lake")
+        self.parse = parse
+        (folder / "shop.py").write_text(PIPELINE)
+        self.open()
         for n in range(3):
-            (self.folder / f"in/{n}.csv").write_text(f"a,{n + 1},2026-01-0{n + 1}T00:00:00\n")
-        self.open().run(engine="local")
+            self.put(f"{n}", f"a,{n + 1},2026-01-0{n + 1}T00:00:00\n")
+        self.run()
         self.read_again()
 
     def read_again(self) -> None:
         """Parse the DAG file; `test` leaves the values of a form in a DAG."""
-        text = DAG.format(reference=f"{self.folder}/shop.py:p", root=str(self.folder / "lake"))
+        text = DAG.format(reference=f"{self.folder}/shop.py:p", root=self.root)
         self.dags = self.parse(text, "shop_dag.py").dags
 
-    def open(self) -> tm.Repository:
-        return tm.open(load(f"{self.folder}/shop.py:p"), str(self.folder / "lake"))
+    def pipeline(self) -> tm.Pipeline:
+        return load(f"{self.folder}/shop.py:p")
 
     def head(self) -> tm.Commit:
         head = self.open().head
@@ -125,8 +121,8 @@ def test_a_no_changes_nothing(shop: Shop) -> None:
 @pytest.mark.servers("run Airflow tasks")
 def test_what_was_agreed_to_is_done_or_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     def another_batch() -> None:
-        (shop.folder / "in/3.csv").write_text("a,9,2026-01-04T00:00:00\n")
-        shop.open().run(engine="local")
+        shop.put("3", "a,9,2026-01-04T00:00:00\n")
+        shop.run()
 
     tasks = shop.correct("Approve", another_batch, correction="rewind", to_version="0", reason="bad day")
     assert states(tasks) == {**DONE, "correct": "failed"}
@@ -136,13 +132,13 @@ def test_what_was_agreed_to_is_done_or_nothing(shop: Shop, capsys: pytest.Captur
 
 @pytest.mark.servers("run Airflow tasks")
 def test_skip_replan_and_reset_at_once(shop: Shop) -> None:
-    (shop.folder / "in/3.csv").write_text("this is no row\n")
+    shop.put("3", "this is no row\n")
     with pytest.raises(tm.InvalidInput):
-        shop.open().run(engine="local")
+        shop.run()
     at_once = {"reason": "r", "carry_out": "at once"}
     assert states(shop.correct(correction="replan", **at_once)) == DONE
     assert states(shop.correct(correction="skip", file="3.csv", **at_once)) == DONE
-    assert shop.open().run(engine="local") == []
+    assert shop.run() == []
     assert states(shop.correct(correction="reset", watermark="2026-01-02T00:00:00", **at_once)) == DONE
     assert [(commit.version, commit.kind) for commit in shop.open().log(3)] == [(5, "reset"), (4, "skip"), (3, "void")]
     assert shop.head().reason == "r"

@@ -15,6 +15,7 @@ import pytest
 
 import tidemill as tm
 from tests.servers.s3 import S3Server
+from tests.world import World
 from tidemill.errors import InvalidInput, StoreUnavailable
 
 POLL_S = 0.05
@@ -47,19 +48,19 @@ def make(airflow_home: Path) -> Callable[..., Any]:
     return make_trigger
 
 
-def pipeline(folder: str, **options: Any) -> tm.Pipeline:
-    p = tm.Pipeline("shop")
-    rows = p.read(tm.Files(folder, format="csv", schema="k int, v int", **options))
+def counted(rows: tm.Stream) -> None:
     rows.groupBy("k").agg(n=tm.count(), name="n")
-    return p
+
+
+def opened(folder: Path, **options: Any) -> tm.Repository:
+    """A repository whose batches read all files of the folder `in`."""
+    read = {"schema": "k int, v int", "maxFilesPerTrigger": None, **options}
+    return World(folder, lambda p, world: counted(world.read(p)), **read).open()
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> tm.Repository:
-    (tmp_path / "in").mkdir()
-    repository = tm.open(pipeline(str(tmp_path / "in")), root=str(tmp_path / "root"))
-    repository.init()
-    return repository
+    return opened(tmp_path)
 
 
 def add(tmp_path: Path, *names: str) -> None:
@@ -157,8 +158,7 @@ def test_only_files_of_the_source_are_announced(
     import os
 
     add(tmp_path, "a.csv")
-    repository = tm.open(pipeline(str(tmp_path / "in"), **options), root=str(tmp_path / "root"))
-    repository.init()
+    repository = opened(tmp_path, **options)
     repository.run(engine="local")
     add(tmp_path, *others)
     for name in others:
@@ -194,8 +194,7 @@ def test_a_folder_and_a_repository_that_come_later_are_waited_for(
             said = capsys.readouterr().out
         assert said.count(NO_REPOSITORY) == 1
         add(tmp_path, "a.csv")
-        repository = tm.open(pipeline(str(tmp_path / "in")), root=str(tmp_path / "root"))
-        repository.init()
+        opened(tmp_path)
         events = make(root=str(tmp_path / "root")).run()
         assert await next_files(events) == 1
 
@@ -324,7 +323,9 @@ def test_new_files_on_s3_with_a_connection_of_airflow(
     with ThreadPoolExecutor(8) as pool:  # more than one page
         keys = [f"{prefix}/{number:04}.csv" for number in range(1_005)]
         list(pool.map(lambda key: client.put_object(Bucket=bucket, Key=key, Body=b"1,1\n"), keys))
-    repository = tm.open(pipeline(folder, pathGlobFilter="*.csv"), root=root, storage_options=storage_options)
+    p = tm.Pipeline("shop")
+    counted(p.read(tm.Files(folder, format="csv", schema="k int, v int", pathGlobFilter="*.csv")))
+    repository = tm.open(p, root=root, storage_options=storage_options)
     repository.init()
     repository.run(engine="local")
     connection = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import tidemill as tm
+from tests.world import World
 from tidemill.airflow.calls.report import FIGURES
 
 pytestmark = pytest.mark.servers("run Airflow tasks")
@@ -201,13 +201,9 @@ def test_missing_result_says_where_to_look_and_what_the_commits_say(
     ran = run_pair({})
     assert (ran.state, ran.tasks) == ("failed", {"submit": ("success", 1), "run": ("failed", 2)})
     assert "its commits cannot be read: pipeline `retail` has no repository under" in ran.output
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/1.csv").write_text("k\na\n")
-    p = tm.Pipeline("retail")
-    p.read(tm.Files(str(tmp_path / "in"), format="csv", header=True, schema="k string")).groupBy("k").agg(
-        n=tm.count(), name="n"
-    )
-    tm.open(p, str(tmp_path / "root")).init()
+    world = World(tmp_path, name="retail", header=True, schema="k string")
+    world.arrive("k\na\n")
+    world.open()
     ran = run_pair({})
     assert "by the commits of the repository, task `submit` has committed nothing in this DAG run" in ran.output
     assert "hint: see the driver's log on its platform; commits are final" in ran.output
@@ -216,7 +212,7 @@ def test_missing_result_says_where_to_look_and_what_the_commits_say(
         with monkeypatch.context() as patch:
             for name, value in seen.items():
                 patch.setenv(name, value)
-            tm.open(p, str(tmp_path / "root")).run(engine="local")
+            world.run()
 
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, state
 from tidemill.airflow.tasks.pull_request import branch_of_run
 from tidemill.pipeline.load import load
 
@@ -43,40 +43,29 @@ tidemill_dags(
 """
 
 
-@dataclass
-class Shop:
+class Shop(World):
     """A pipeline with three versions, and its DAGs."""
 
-    folder: Path
-    parse: Callable[..., Any]
-    dags: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        (self.folder / "in").mkdir()
-        (self.folder / "shop.py").write_text(PIPELINE)
-        self.open().init()
+    def __init__(self, folder: Path, parse: Callable[..., Any]) -> None:
+        super().__init__(folder, root="lake")
+        self.parse = parse
+        (folder / "shop.py").write_text(PIPELINE)
         for n in range(3):
-            self.arrive(n)
+            self.arrive(f"a,{n + 1}\nb,1\n")
+            self.run()
         self.read_again()
 
     def read_again(self) -> None:
         """Parse the DAG file; `test` leaves the values of a form in a DAG."""
-        bag = self.parse(
-            DAG.format(reference=f"{self.folder}/shop.py:p", root=str(self.folder / "lake")), "shop_dag.py"
-        )
+        bag = self.parse(DAG.format(reference=f"{self.folder}/shop.py:p", root=self.root), "shop_dag.py")
         assert bag.import_errors == {}
         self.dags = bag.dags
 
-    def open(self, code: str = "p") -> tm.Repository:
-        return tm.open(load(f"{self.folder}/shop.py:{code}"), str(self.folder / "lake"))
-
-    def arrive(self, n: int) -> None:
-        """A file arrives, and the live pipeline commits it."""
-        (self.folder / f"in/{n}.csv").write_text(f"a,{n + 1}\nb,1\n")
-        self.open().run(engine="local")
+    def pipeline(self) -> tm.Pipeline:
+        return load(f"{self.folder}/shop.py:p")
 
     def sums(self) -> dict[str, int]:
-        return {row["k"]: row["n"] for row in self.open().state("sums").to_pylist()}
+        return state(self.open(), "sums")
 
     def replay(self, **form: Any) -> Any:
         return self.dags["shop__replay"].test(run_conf={"from_version": 0, **form})

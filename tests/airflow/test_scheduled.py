@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.airflow.facts import TOGETHER, sweep_that_fired, waiting_sweep
-from tests.airflow.production import COUNTING, DAGS, PYTHONPATH, World, build
+from tests.airflow.production import COUNTING, DAGS, PYTHONPATH, Production, build
 from tests.airflow.side_by_side import SideBySide
 from tests.servers.airflow_servers import KILLS, AirflowServers, missing, wait_until
 
@@ -35,7 +35,7 @@ BOUND_S = 1200
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, fake_folder: Path) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, fake_folder: Path) -> Iterator[Production]:
     """The servers. Files arrive for `cadence` as long as they run."""
     if found := missing():
         pytest.skip(found)
@@ -57,7 +57,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, fake_folder: Path) -> Iterat
         files = threading.Thread(target=arrive)
         files.start()
         try:
-            yield World(servers, places, last_file)
+            yield Production(servers, places, last_file)
         finally:
             bound.cancel()
             last_file.set()
@@ -65,7 +65,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, fake_folder: Path) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def together(world: World, request: pytest.FixtureRequest) -> Iterator[SideBySide[World]]:
+def together(world: Production, request: pytest.FixtureRequest) -> Iterator[SideBySide[Production]]:
     """All facts that do not disturb each other, or those that were asked for."""
     asked = {item.callspec.params.get("fact") for item in request.session.items if hasattr(item, "callspec")}
     run = SideBySide([fact for fact in TOGETHER if fact in asked], world, threads=5)
@@ -74,11 +74,11 @@ def together(world: World, request: pytest.FixtureRequest) -> Iterator[SideBySid
 
 
 @pytest.mark.parametrize("fact", TOGETHER, ids=lambda fact: fact.__name__)
-def test_side_by_side(together: SideBySide[World], fact: Callable[[World], None]) -> None:
+def test_side_by_side(together: SideBySide[Production], fact: Callable[[Production], None]) -> None:
     together.result(fact)
 
 
-def test_new_files_start_one_run_and_another_triggerer_goes_on_with_files_and_sweeps(world: World) -> None:
+def test_new_files_start_one_run_and_another_triggerer_goes_on_with_files_and_sweeps(world: Production) -> None:
     place, servers = world.places["arrivals"], world.servers
 
     def watchers() -> list[int]:
@@ -117,7 +117,7 @@ def test_new_files_start_one_run_and_another_triggerer_goes_on_with_files_and_sw
     sweep_that_fired(world, key=2)
 
 
-def test_killed_scheduler_is_replaced_and_the_batch_of_its_task_is_committed_once(world: World) -> None:
+def test_killed_scheduler_is_replaced_and_the_batch_of_its_task_is_committed_once(world: Production) -> None:
     place, servers = world.places["scheduler"], world.servers
     world.held("scheduler", "orphan")
     servers.kill_between_transactions("scheduler")
@@ -128,7 +128,7 @@ def test_killed_scheduler_is_replaced_and_the_batch_of_its_task_is_committed_onc
     assert place.version == 0
 
 
-def test_at_the_end_every_repository_equals_duckdb(world: World) -> None:
+def test_at_the_end_every_repository_equals_duckdb(world: Production) -> None:
     servers, cadence = world.servers, world.places["cadence"]
     runs = len(servers.runs("cadence"))
     wait_until(lambda: len(servers.runs("cadence")) > runs, "the cadence goes on after all kills")

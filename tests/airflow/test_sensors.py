@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World
 from tidemill.errors import InvalidInput
 
 Add = Callable[[int, str], None]
@@ -20,16 +21,16 @@ Add = Callable[[int, str], None]
 @pytest.fixture
 def add(tmp_path: Path, airflow_home: Path) -> Add:
     """Return the function that commits a batch with one row of the given key and time."""
-    (tmp_path / "in").mkdir()
-    p = tm.Pipeline("timed")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k int, t timestamp"))
-    rows.withWatermark("t", "1 hour").groupBy("k").agg(n=tm.count(), name="n")
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
+
+    def timed(p: tm.Pipeline, world: World) -> None:
+        world.read(p).withWatermark("t", "1 hour").groupBy("k").agg(n=tm.count(), name="n")
+
+    world = World(tmp_path, timed, name="timed", schema="k int, t timestamp")
+    world.open()
 
     def commit(k: int, time: str) -> None:
-        (tmp_path / "in" / f"{k}.csv").write_text(f"{k},{time}\n")
-        repository.run(engine="local")
+        world.arrive([(k, time)])
+        world.run()
 
     return commit
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import World, run
 from tidemill.clock import now_ms
 from tidemill.errors import StoreUnavailable
 
@@ -31,16 +32,14 @@ def armed(tmp_path: Path) -> Callable[[str], tm.Repository]:
     """Return the function that makes the repository `silent`, with one key whose timeout comes after so long."""
 
     def make(timeout: str) -> tm.Repository:
-        (tmp_path / "in").mkdir()
-        (tmp_path / "in" / "a.csv").write_text("1,1\n")
-        p = tm.Pipeline("silent")
-        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k int, v int"))
-        rows.groupBy("k").mapWithState(
-            tm.StateSpec.function(silent).timeout(timeout), name="s", stateSchema="int", outputSchema="k int, v int"
-        )
-        repository = tm.open(p, root=str(tmp_path / "root"))
-        repository.init()
-        repository.run(engine="local")
+        def build(p: tm.Pipeline, world: World) -> None:
+            spec = tm.StateSpec.function(silent).timeout(timeout)
+            world.read(p).groupBy("k").mapWithState(spec, "int", "k int, v int", name="s")
+
+        world = World(tmp_path, build, name="silent", schema="k int, v int")
+        world.arrive("1,1\n")
+        repository = world.open()
+        run(repository)
         return repository
 
     return make

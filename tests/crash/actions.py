@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import tidemill as tm
 from tests.crash import worlds
-from tests.crash.worlds import World
+from tests.crash.worlds import Place, users
 from tidemill.store import open_store
 from tidemill.store.fault import Fault, FaultStore
 from tidemill.upkeep.merge_choice import MergeRule
@@ -28,8 +28,8 @@ FIRST = 3
 class Action:
     """`begin` makes the repository, `act` is the action."""
 
-    begin: Callable[[World], None]
-    act: Callable[[World], Any]
+    begin: Callable[[Place], None]
+    act: Callable[[Place], Any]
     is_once: bool
     """Whether the action is refused once it has taken effect."""
     accepts: tuple[str, ...] = ()
@@ -38,21 +38,19 @@ class Action:
     """Whether each call adds an entry: a copy that is adopted again gets another uuid, which changes no rows."""
 
 
-def one_operator(world: World) -> None:
-    world.open(1).init()
-    for _ in range(FIRST):
-        world.run(1, 1)
+def one_operator(world: Place) -> None:
+    two_operators(world.but(users(by_n=None)))
 
 
-def two_operators(world: World) -> None:
+def two_operators(world: Place) -> None:
     world.open().init()
     for _ in range(FIRST):
         world.run(1)
 
 
-def in_doubles(world: World) -> None:
+def in_doubles(world: Place) -> None:
     """Earlier code kept the sums as doubles."""
-    two_operators(replace(world, sums="double"))
+    two_operators(world.but(users("double")))
 
 
 def to_longs(table: pa.Table) -> pa.Table:
@@ -65,20 +63,20 @@ def merged(table: pa.Table) -> pa.Table:
     raise AssertionError(f"no two rows have one key: {table}")
 
 
-def open_plan(world: World) -> None:
+def open_plan(world: Place) -> None:
     """The next batch is planned, and failed."""
     two_operators(world)
     with worlds.dying("create", rf"/commits/{FIRST:010d}\.json$", "before"):
         world.run()
 
 
-def requeued(world: World) -> None:
+def requeued(world: Place) -> None:
     """Rows that version 1 quarantined wait, corrected."""
     two_operators(world)
     requeue(world)
 
 
-def requeue(world: World) -> Any:
+def requeue(world: Place) -> Any:
     """Correct the unreadable row of version 1, and give it back."""
     repository = world.open()
     rows = repository.quarantine(1, export=True).to_pylist()
@@ -87,94 +85,94 @@ def requeue(world: World) -> Any:
     return repository.requeue(1, rows=pa.Table.from_pylist(fixed, schema=schema))
 
 
-def rewound(world: World) -> None:
+def rewound(world: Place) -> None:
     """The repository went back, and on from there."""
     two_operators(world)
     world.open().rewind(0, "a test")
     world.run(1)
 
 
-def tagged(world: World) -> None:
+def tagged(world: Place) -> None:
     """A version has a tag, and a failed attempt left files."""
     open_plan(world)
     world.open().replan("a test")
     world.open().tag("month-end", 1)
 
 
-def moved(world: World) -> None:
+def moved(world: Place) -> None:
     """The root was moved."""
-    two_operators(replace(world, root_name="before"))
+    two_operators(world.at(world.base, root_name="before"))
     for name, (data, time_ns) in world.save("before/").items():
         world.write(f"root{name.removeprefix('before')}", data, time_ns)
         world.store.delete(name)
 
 
-def unpublished(world: World) -> None:
+def unpublished(world: Place) -> None:
     """The last version is committed, and nothing of it is published."""
     two_operators(world)
     with worlds.dying("create", rf"/commits/{FIRST:010d}\.json$", "after"):
         world.run()
 
 
-def files_gone(world: World) -> None:
+def files_gone(world: Place) -> None:
     """Consumers took all published files."""
     two_operators(world)
     for entry in list(world.store.list("sinks/")):
         world.store.delete(entry.name)
 
 
-def shared_sink(world: World) -> None:
+def shared_sink(world: Place) -> None:
     """Another repository published in the sinks of a new one."""
-    two_operators(replace(world, root_name="other"))
+    two_operators(world.at(world.base, root_name="other"))
     world.open().init()
 
 
-def compact(world: World) -> Any:
+def compact(world: Place) -> Any:
     """Small published files become larger ones."""
     return world.open().maintain(compact_sinks=True)
 
 
-def compacted(world: World) -> None:
+def compacted(world: Place) -> None:
     """The files of three versions were joined."""
     two_operators(world)
     compact(world)
 
 
-def compacted_before(world: World) -> None:
+def compacted_before(world: Place) -> None:
     """The files of three versions were joined, and another one was published since."""
     compacted(world)
     world.run(1)
 
 
-def forget(world: World) -> Any:
+def forget(world: Place) -> Any:
     """A key leaves the state, a sink and quarantine, and its history and a tag go."""
     return world.open().forget("users", ["u3"], "a test", columns={"users": "user"}, drop_refs=True, missing_ok=True)
 
 
-def branched(world: World) -> None:
+def branched(world: Place) -> None:
     """A branch has been replayed, and is level."""
     two_operators(world)
     world.open().replay(1, into="fix", engine="local")
 
 
-def with_another_sink(world: World) -> World:
+def with_another_sink(world: Place) -> Place:
     """The world of code that has another sink in place of that of `by-n`."""
-    return replace(world, by_n="better")
+    return world.but(users(by_n="better"))
 
 
-def branched_with_another_sink(world: World) -> None:
+def branched_with_another_sink(world: Place) -> None:
     """A branch has been replayed by code with another sink, and is level."""
     two_operators(world)
     with_another_sink(world).open().replay(1, into="fix", engine="local")
 
 
-def replay_and_promote(world: World) -> Any:
+def replay_and_promote(world: Place) -> Any:
     """A branch is replayed, and takes the place of the versions since its start."""
     world.open().replay(1, into="fix", engine="local")
     return world.open().promote("fix")
 
 
-def replay_an_operator(world: World) -> Any:
+def replay_an_operator(world: Place) -> Any:
     """One operator is replayed, and takes the place of the versions since its start."""
     world.open().replay(1, into="fix", operators=["by-n"], engine="local")
     return world.open().promote("fix")
@@ -246,12 +244,12 @@ ACTIONS = {
 }
 
 
-def in_faults(world: World, inner: Any, plan: list[Fault], key: str) -> tuple[World, FaultStore]:
+def in_faults(world: Place, inner: Any, plan: list[Fault], key: str) -> tuple[Place, FaultStore]:
     store = FaultStore(inner, plan, key)
-    return replace(world, base=store.uri), store
+    return world.at(store.uri), store
 
 
-def prepared(world: World, action: Action) -> tuple[Any, str]:
+def prepared(world: Place, action: Action) -> tuple[Any, str]:
     """A store with the repository before the action, and the key under which it was made."""
     inner, key = open_store(f"memory://{uuid.uuid4().hex}"), uuid.uuid4().hex
     before, store = in_faults(world, inner, [], key)
@@ -267,7 +265,7 @@ def copied(inner: Any) -> Any:
     return made
 
 
-def settle(world: World, action: Action) -> dict[str, Any]:
+def settle(world: Place, action: Action) -> dict[str, Any]:
     """Run to the end, and return all that a user sees, with the kinds of commits and the entries of `refs/`."""
     world.run(**dict.fromkeys(action.accepts, True))
     repository = world.open()
@@ -292,7 +290,7 @@ def _same(found: Any, expected: Any) -> bool:
     return bool(found == expected)
 
 
-def again(world: World, action: Action) -> None:
+def again(world: Place, action: Action) -> None:
     """Call the action again after a failure; it is refused if it had taken effect."""
     try:
         action.act(world)

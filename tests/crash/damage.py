@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.crash.worlds import REFUSALS, SINKS, Snapshot, World, bounded, published, seen
+from tests.crash.worlds import REFUSALS, SINKS, Place, Snapshot, bounded, published, seen
 
 _NAMED = re.compile(r"[a-z_]+/\S+\.(json|parquet)|(entry|plan|commit|version) \d+ ")
 
@@ -105,7 +105,7 @@ def _counterpart(name: str, place: int, names: Sequence[str]) -> str | None:
     return names[place] if place < len(names) else None
 
 
-def apply(world: World, snapshot: Snapshot, damage: Damage) -> None:
+def apply(world: Place, snapshot: Snapshot, damage: Damage) -> None:
     """Make the world that of the snapshot, and damage it. Files keep their times, as bit rot leaves them."""
     world.load(snapshot)
     for name, data in damage.change.items():
@@ -136,7 +136,7 @@ class Verdict:
     why: list[str] = field(default_factory=list)
 
 
-def expect(world: World, snapshot: Snapshot) -> Expected:
+def expect(world: Place, snapshot: Snapshot) -> Expected:
     """Run undisturbed."""
     world.load(snapshot)
     before = published(world)
@@ -145,7 +145,7 @@ def expect(world: World, snapshot: Snapshot) -> Expected:
     return Expected(seen(world), before, published(world), -1 if head is None else head.version)
 
 
-def run_and_judge(world: World, expected: Expected, damaged: Sequence[str], run: Callable[[], Any]) -> Verdict:
+def run_and_judge(world: Place, expected: Expected, damaged: Sequence[str], run: Callable[[], Any]) -> Verdict:
     """Run, read everything back, and compare."""
     failed: Exception | None = None
     try:

@@ -23,7 +23,7 @@ from tests.crash.actions import (
     settle,
 )
 from tests.crash.test_matrix import EFFECTS, next_process
-from tests.crash.worlds import World
+from tests.crash.worlds import Place
 from tests.exhaustive import failing
 from tidemill.store.fault import Crash, Fault
 
@@ -33,12 +33,12 @@ FAILURES = 6
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Place:
     return worlds.memory_world(tmp_path)
 
 
 @pytest.mark.parametrize("name", list(ACTIONS))
-def test_an_action_that_fails_at_a_write_takes_effect_once(name: str, world: World) -> None:
+def test_an_action_that_fails_at_a_write_takes_effect_once(name: str, world: Place) -> None:
     action = ACTIONS[name]
     before, key = prepared(world, action)
     inner = copied(before)

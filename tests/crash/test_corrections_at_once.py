@@ -6,7 +6,6 @@ import contextlib
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from tests.crash.actions import (
     two_operators,
 )
 from tests.crash.test_merging import interrupted
-from tests.crash.worlds import World
+from tests.crash.worlds import Place, users
 from tests.exhaustive import EXHAUSTIVE
 from tidemill.publishing import correct
 
@@ -38,12 +37,12 @@ ROUNDS = 4 if EXHAUSTIVE else 2
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Place:
     return worlds.memory_world(tmp_path)
 
 
 @pytest.mark.parametrize("name", list(ACTIONS))
-def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: World) -> None:
+def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: Place) -> None:
     action = ACTIONS[name]
     before, key = prepared(world, action)
     calm, store = in_faults(world, copied(before), [], key)
@@ -60,7 +59,7 @@ def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: Wo
     assert store.writes
 
 
-CORRECTIONS: dict[str, Callable[[World], Any]] = {
+CORRECTIONS: dict[str, Callable[[Place], Any]] = {
     "skip one file": lambda world: world.open().skip(SKIPPED, "a test"),
     "skip another file": lambda world: world.open().skip("0004.json", "a test"),
     "reset the watermark": lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),
@@ -77,7 +76,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("begin", "first", "second"), PAIRS)
 def test_of_two_different_corrections_at_once_one_is_made_and_the_other_refused(
-    begin: Callable[[World], None], first: str, second: str, world: World, monkeypatch: pytest.MonkeyPatch
+    begin: Callable[[Place], None], first: str, second: str, world: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(world)
     probe = correct.probe
@@ -100,12 +99,12 @@ def test_of_two_different_corrections_at_once_one_is_made_and_the_other_refused(
         assert world.open().head.version == FIRST + 1
 
 
-def test_a_batch_at_any_call_of_a_migration_is_kept(world: World) -> None:
+def test_a_batch_at_any_call_of_a_migration_is_kept(world: Place) -> None:
     """If the batch comes first, the migration is refused. After a migration, a batch of the earlier code is refused."""
 
     def batch() -> None:
         with contextlib.suppress(tm.InvalidInput):
-            replace(world, sums="double").run(1)
+            world.but(users("double")).run(1)
 
     in_doubles(world)
     before, migrate = world.save(), ACTIONS["migrate"].act
@@ -125,7 +124,7 @@ def test_a_batch_at_any_call_of_a_migration_is_kept(world: World) -> None:
     assert 0 < refused < len(calls)
 
 
-def in_the_end(world: World) -> tuple[list[str], list[list[str]]]:
+def in_the_end(world: Place) -> tuple[list[str], list[list[str]]]:
     """Run to the end, and return the kinds of commits and the state, whichever order the commits were made in."""
     world.run()
     repository = world.open()

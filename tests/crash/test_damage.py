@@ -20,7 +20,7 @@ import pytest
 
 from tests.crash import damage, worlds
 from tests.crash.damage import Damage, Verdict
-from tests.crash.worlds import BEFORE, MORE, Snapshot, World
+from tests.crash.worlds import BEFORE, MORE, Place, Snapshot
 from tests.exhaustive import some
 
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
@@ -29,7 +29,7 @@ MANY = {"memory": 30, "folder": 15}
 """How many damages a slow test tries. A folder gets fewer: objects are read in the same way from every store."""
 
 
-def copied_and_run_further(world: World, early: Snapshot, phase: str) -> Snapshot:
+def copied_and_run_further(world: Place, early: Snapshot, phase: str) -> Snapshot:
     """The same repository, from its second version on with other input."""
     world.load(early)
     other = world.inbox / f"{MORE - 1:04d}5.json"
@@ -43,7 +43,7 @@ def copied_and_run_further(world: World, early: Snapshot, phase: str) -> Snapsho
         other.unlink()
 
 
-def of_another_branch(world: World, early: Snapshot, phase: str) -> Snapshot:
+def of_another_branch(world: Place, early: Snapshot, phase: str) -> Snapshot:
     """Objects that another branch made under the same numbers, from the second version on, under the names of `main`.
 
     They are the records of the copy that was run further, written again with the branch's id and with right checksums.
@@ -60,18 +60,15 @@ def of_another_branch(world: World, early: Snapshot, phase: str) -> Snapshot:
     return found
 
 
-def snapshots(world: World, phase: str, tmp_path: Path) -> tuple[Snapshot, dict[str, Snapshot]]:
+def snapshots(world: Place, phase: str, tmp_path: Path) -> tuple[Snapshot, dict[str, Snapshot]]:
     """The snapshot that is damaged, and those with which its objects are replaced."""
-    world.open(1).init()
-    for _ in range(MORE):
-        world.run(1, 1)
-    world.open().init()
+    world.begin_with_one_operator()
     early = world.save()
     for _ in range(BEFORE - MORE):
         world.run(1)
     worlds.PHASES[phase](world)
     ours = world.save()
-    elsewhere = World(f"{world.base}-other", tmp_path / "inbox-other", world.name)
+    elsewhere = Place(tmp_path / "other", f"{world.base}-other")
     worlds.make_inbox(elsewhere.inbox, seed=11)
     elsewhere.begin()
     worlds.PHASES[phase](elsewhere)
@@ -83,7 +80,7 @@ def snapshots(world: World, phase: str, tmp_path: Path) -> tuple[Snapshot, dict[
     return ours, others
 
 
-def campaign(world: World, phase: str, tmp_path: Path, most: int) -> list[tuple[Damage, Verdict]]:
+def campaign(world: Place, phase: str, tmp_path: Path, most: int) -> list[tuple[Damage, Verdict]]:
     """Damage, run and judge: all, or a random sample of that size."""
     ours, others = snapshots(world, phase, tmp_path)
     expected = damage.expect(world, ours)

@@ -22,8 +22,9 @@ import tidemill as tm
 from tests.crash import worlds
 from tests.crash.actions import ACTIONS, Action, again, differences, settle, two_operators
 from tests.crash.full_disk import full_disk
-from tests.crash.worlds import World
+from tests.crash.worlds import Place
 from tests.exhaustive import EXHAUSTIVE
+from tests.world import World, run, state
 
 pytestmark = pytest.mark.slow("interrupt a run at every step")
 
@@ -44,7 +45,7 @@ CHOSEN = {
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Place:
     return worlds.folder_world(tmp_path)
 
 
@@ -54,14 +55,14 @@ def points(calls: int, turn: int) -> list[int]:
     return list(range(1 + turn % step, calls + 1, step))
 
 
-def temporary(world: World) -> list[str]:
+def temporary(world: Place) -> list[str]:
     return [str(path) for path in Path(world.base).rglob("*") if path.name in (".tmp", ".tidemill-tmp")] + [
         str(path) for path in Path(world.base).rglob("_probe-*")
     ]
 
 
 @pytest.mark.parametrize("name", list(CHOSEN))
-def test_an_action_goes_on_after_the_disk_was_full(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_goes_on_after_the_disk_was_full(name: str, world: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     action = CHOSEN[name]
     with full_disk():
         action.begin(world)
@@ -88,7 +89,7 @@ def test_an_action_goes_on_after_the_disk_was_full(name: str, world: World, monk
     assert failures
 
 
-def failure(world: World, action: Action) -> tm.TidemillError | None:
+def failure(world: Place, action: Action) -> tm.TidemillError | None:
     """Call the action on a full disk; return its error, which must be clear. None: only hints were not written."""
     failed = None
     try:
@@ -102,7 +103,7 @@ def failure(world: World, action: Action) -> tm.TidemillError | None:
     return failed
 
 
-def test_a_batch_that_found_the_disk_full_leaves_no_objects(world: World) -> None:
+def test_a_batch_that_found_the_disk_full_leaves_no_objects(world: Place) -> None:
     """Retries would fill the disk with objects above the head, which are not garbage until a batch is committed."""
     two_operators(world)
     before, at = objects(world), 0
@@ -115,14 +116,14 @@ def test_a_batch_that_found_the_disk_full_leaves_no_objects(world: World) -> Non
     assert at > 20
 
 
-def objects(world: World) -> set[str]:
+def objects(world: Place) -> set[str]:
     """Return the names of all objects that are no records."""
     store = world.store.at(f"root/{world.name}")
     return {entry.name for entry in store.list() if entry.name.startswith(STORED)}
 
 
 def test_maintain_deletes_garbage_on_a_full_disk_and_then_does_the_rest(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_operators(world)
     folder = Path(world.base, "root", world.name)
@@ -141,7 +142,7 @@ def test_maintain_deletes_garbage_on_a_full_disk_and_then_does_the_rest(
     assert report.floor == 2 and report.deleted
 
 
-def test_a_file_above_the_limit_of_the_process_is_an_error_with_advice(world: World) -> None:
+def test_a_file_above_the_limit_of_the_process_is_an_error_with_advice(world: Place) -> None:
     two_operators(world)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
@@ -150,7 +151,7 @@ def test_a_file_above_the_limit_of_the_process_is_an_error_with_advice(world: Wo
             world.run(1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert [one.version for one in world.run(1)] == [3]
+    assert world.run(1) == [3]
 
 
 @pytest.fixture
@@ -175,34 +176,34 @@ def leave(small: Path, free: int) -> None:
     ballast.write_bytes(bytes(max(0, disk.f_bavail * disk.f_frsize - free)))
 
 
-def opened(tmp_path: Path, places: dict[str, Path]) -> tm.Repository:
-    at = {what: places.get(what, tmp_path) / what for what in ("root", "sink", "cache")}
-    p = tm.Pipeline("sales")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="user string, amount long", maxFilesPerTrigger=1))
-    total = rows.groupBy("user").agg(total=tm.sum("amount"), name="spend")
-    total.write(tm.Parquet(str(at["sink"])))
-    conf = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_folder": str(at["cache"])}
-    return tm.open(p, root=str(at["root"]), conf=conf)
+def with_places(folder: Path, places: dict[str, Path]) -> World:
+    """A world whose root, sink or cache may be in other folders."""
+    at = {what: str(places.get(what, folder) / what) for what in ("root", "sink", "cache")}
+
+    def spend(p: tm.Pipeline, world: World) -> None:
+        total = world.read(p).groupBy("user").agg(total=tm.sum("amount"), name="spend")
+        total.write(tm.Parquet(at["sink"]))
+
+    conf = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_folder": at["cache"]}
+    return World(folder, spend, root=at["root"], conf=conf, schema="user string, amount long")
 
 
 @pytest.mark.parametrize("place", ["root", "sink", "cache", "tmp"])
 def test_a_run_goes_on_after_a_real_disk_was_full(
     place: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        (tmp_path / "in" / f"{number}.csv").write_text("".join(f"u{i},{number + i}\n" for i in range(2000)))
+    world = with_places(tmp_path, {place: small})
+    world.arrive(*([(f"u{i}", number + i) for i in range(2000)] for number in range(3)))
     if place == "tmp":
         monkeypatch.setattr(tempfile, "tempdir", str(small))
     monkeypatch.setattr("tidemill.state.disk_cache.LEAST_CACHED_BYTES", 1)
     monkeypatch.setattr("tidemill.state.disk_cache.RESERVED_BYTES", 0)
-    r = opened(tmp_path, {place: small})
-    r.init()
+    r = world.open()
     done, errors = [], []
     for free in (0, 8 << 10, 20 << 10, 32 << 10, 48 << 10, 80 << 10, 1 << 20):
         leave(small, free)
         try:
-            done += [one.version for one in r.run(engine="local", max_batches=1)]
+            done += run(r, max_batches=1)
         except tm.StoreUnavailable as error:
             errors.append(error)
         assert not list(small.rglob("tidemill-*")) and not list(small.rglob(".tmp"))
@@ -210,6 +211,5 @@ def test_a_run_goes_on_after_a_real_disk_was_full(
     assert bool(errors) == (place in ("root", "sink"))
     r.run(engine="local")
     assert r.head is not None and r.head.version == 2
-    found = {row["user"]: row["total"] for row in r.state("spend").to_pylist()}
-    assert found == {f"u{i}": 3 * i + 3 for i in range(2000)}
+    assert state(r, "spend") == {f"u{i}": 3 * i + 3 for i in range(2000)}
     assert len(list((small if place == "sink" else tmp_path).joinpath("sink").glob("*.parquet"))) == 3

@@ -19,7 +19,7 @@ from tests.crash import worlds
 from tests.crash.actions import Action as Begun
 from tests.crash.actions import copied, in_faults, prepared, two_operators
 from tests.crash.test_matrix import EFFECTS, next_process
-from tests.crash.worlds import World
+from tests.crash.worlds import Place
 from tests.exhaustive import EXHAUSTIVE, failing
 from tidemill.engines.local import LocalEngine
 from tidemill.repo.operators import committed_state
@@ -36,11 +36,11 @@ EVERY = 2 if EXHAUSTIVE else 7
 VERBS = ("get", "put", "create", "stat", "put_hint", "delete_many", "list")
 
 
-def merged(world: World) -> MergeReport:
+def merged(world: Place) -> MergeReport:
     return merge(world.open().opened, rule=ALL)
 
 
-def merged_in_tasks(world: World) -> MergeReport:
+def merged_in_tasks(world: Place) -> MergeReport:
     return merge(world.open().opened, rule=ALL, engine=lambda: LocalEngine(2))
 
 
@@ -48,7 +48,7 @@ HERE_OR_IN_TASKS = pytest.mark.parametrize("merged", [merged, merged_in_tasks], 
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Place:
     return worlds.memory_world(tmp_path)
 
 
@@ -85,12 +85,12 @@ def interrupted(at: int, action: Callable[[], Any]) -> Iterator[list[str]]:
             setattr(MemoryStore, verb, method)
 
 
-def begun(world: World) -> dict[str, Any]:
+def begun(world: Place) -> dict[str, Any]:
     two_operators(world)
     return world.save()
 
 
-def check(world: World, expected: dict[str, Any], what: str) -> None:
+def check(world: Place, expected: dict[str, Any], what: str) -> None:
     found = worlds.seen(world)
     assert {part for part, value in expected.items() if found[part] != value} == set(), what
     assert world.open().verify(deep=True).problems == [], what
@@ -108,7 +108,7 @@ def check(world: World, expected: dict[str, Any], what: str) -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_a_batch_may_run_at_any_moment_of_a_merge(world: World, tasks: int) -> None:
+def test_a_batch_may_run_at_any_moment_of_a_merge(world: Place, tasks: int) -> None:
     before = begun(world)
     world.open().run(engine="local", tasks=tasks, max_batches=2)
     expected = worlds.seen(world)
@@ -122,7 +122,7 @@ def test_a_batch_may_run_at_any_moment_of_a_merge(world: World, tasks: int) -> N
         check(world, expected, f"at call {at}: {calls[at - 1]}")
 
 
-def test_a_batch_that_merges_its_inputs_overtakes_a_merge(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_merges_its_inputs_overtakes_a_merge(world: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidemill.state import layers
 
     before = begun(world)
@@ -141,7 +141,7 @@ def test_a_batch_that_merges_its_inputs_overtakes_a_merge(world: World, monkeypa
     assert overtaken
 
 
-def test_a_merge_may_run_at_any_moment_of_a_run(world: World) -> None:
+def test_a_merge_may_run_at_any_moment_of_a_run(world: Place) -> None:
     before = begun(world)
     world.run(2)
     expected = worlds.seen(world)
@@ -157,7 +157,7 @@ def test_a_merge_may_run_at_any_moment_of_a_run(world: World) -> None:
 
 @HERE_OR_IN_TASKS
 def test_two_merges_interleaved_at_any_call_merge_each_range_once(
-    world: World, merged: Callable[[World], MergeReport]
+    world: Place, merged: Callable[[Place], MergeReport]
 ) -> None:
     before = begun(world)
     expected = worlds.seen(world)
@@ -171,7 +171,7 @@ def test_two_merges_interleaved_at_any_call_merge_each_range_once(
         check(world, expected, f"at call {at}: {calls[at - 1]}")
 
 
-def newest(world: World) -> dict[str, list[str]]:
+def newest(world: Place) -> dict[str, list[str]]:
     found = {operator: world.open().state(operator).to_pylist() for operator in worlds.SINKS}
     return {operator: sorted(map(repr, rows)) for operator, rows in found.items()}
 
@@ -179,7 +179,7 @@ def newest(world: World) -> dict[str, list[str]]:
 @HERE_OR_IN_TASKS
 @pytest.mark.parametrize("merges", [False, True], ids=["batches keep runs", "batches merge runs"])
 def test_history_may_be_collected_at_any_moment_of_a_merge(
-    world: World, merges: bool, merged: Callable[[World], MergeReport], monkeypatch: pytest.MonkeyPatch
+    world: Place, merges: bool, merged: Callable[[Place], MergeReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch runs, the floor is raised to it, and what only older versions name is deleted."""
     from tidemill.state import layers
@@ -208,7 +208,7 @@ def test_history_may_be_collected_at_any_moment_of_a_merge(
         assert world.open().verify(deep=True).problems == [], what
 
 
-def test_a_merge_may_run_at_any_moment_of_a_collection(world: World) -> None:
+def test_a_merge_may_run_at_any_moment_of_a_collection(world: Place) -> None:
     two_operators(world)
     merged(world)
     world.run(1)
@@ -229,7 +229,7 @@ def test_a_merge_may_run_at_any_moment_of_a_collection(world: World) -> None:
 
 @pytest.mark.parametrize("merged", [merged, merged_in_tasks])
 def test_after_a_crash_at_a_write_nothing_is_missing_and_the_next_merge_finishes(
-    world: World, merged: Callable[[World], MergeReport]
+    world: Place, merged: Callable[[Place], MergeReport]
 ) -> None:
     before, key = prepared(world, Begun(two_operators, merged, is_once=False))
     calm, store = in_faults(world, copied(before), [], key)
@@ -255,12 +255,12 @@ def test_after_a_crash_at_a_write_nothing_is_missing_and_the_next_merge_finishes
 
 
 def test_after_a_crash_at_any_write_of_a_collection_refs_name_no_deleted_object(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next batch merges what was merged before. So the floor makes an entry of `refs/` and its objects useless."""
     from tidemill.state import layers
 
-    def begin(world: World) -> None:
+    def begin(world: Place) -> None:
         two_operators(world)
         merged(world)
         with monkeypatch.context() as patch:

@@ -18,7 +18,7 @@ import tidemill as tm
 from tests import exhaustive
 from tests.crash import damage, worlds
 from tests.crash.damage import Expected
-from tests.crash.worlds import BEFORE, MORE, Snapshot, World
+from tests.crash.worlds import BEFORE, MORE, Place, Snapshot
 
 PARTS = ("refs", "branches", "state", "output", "quarantine", "published")
 OLDER = MORE + 1
@@ -27,16 +27,13 @@ MANY = {"memory": 60, "folder": 25}
 """How many combinations a slow test tries, of 728."""
 
 
-def in_repository(world: World, *parts: str) -> tuple[str, ...]:
+def in_repository(world: Place, *parts: str) -> tuple[str, ...]:
     return tuple(f"{world.root_name}/{world.name}/{part}/" for part in parts)
 
 
-def made(world: World) -> tuple[Snapshot, Snapshot]:
+def made(world: Place) -> tuple[Snapshot, Snapshot]:
     """A snapshot of an older version and of the newest one."""
-    world.open(1).init()
-    for _ in range(MORE):
-        world.run(1, 1)
-    world.open().init()
+    world.begin_with_one_operator()
     for _ in range(OLDER - MORE):
         world.run(1)
     older = world.save()
@@ -45,7 +42,7 @@ def made(world: World) -> tuple[Snapshot, Snapshot]:
     return older, world.save()
 
 
-def mixed(world: World, newest: Snapshot, older: Snapshot, how: dict[str, str]) -> Snapshot:
+def mixed(world: Place, newest: Snapshot, older: Snapshot, how: dict[str, str]) -> Snapshot:
     """`newest`, with parts of the repository that are `older` or `gone`."""
     found = dict(newest)
     for part, word in how.items():
@@ -56,12 +53,12 @@ def mixed(world: World, newest: Snapshot, older: Snapshot, how: dict[str, str]) 
     return found
 
 
-def init_and_run(world: World) -> None:
+def init_and_run(world: Place) -> None:
     world.open().init()
     world.run()
 
 
-def judge(world: World, expected: Expected, run: Callable[[], object]) -> damage.Verdict:
+def judge(world: Place, expected: Expected, run: Callable[[], object]) -> damage.Verdict:
     return damage.run_and_judge(world, expected, [], run)
 
 
@@ -71,7 +68,7 @@ FORGOTTEN = dict.fromkeys(("branches", "state", "output", "quarantine", "publish
 RESTORES = [{part: word for part, word in zip(PARTS, words, strict=True) if word != "newest"} for words in WORDS][1:]
 
 
-def restores(world: World, some: list[dict[str, str]]) -> tuple[str, Counter[str]]:
+def restores(world: Place, some: list[dict[str, str]]) -> tuple[str, Counter[str]]:
     older, newest = made(world)
     expected = damage.expect(world, newest)
     wrong, counts = [], Counter()
@@ -85,7 +82,7 @@ def restores(world: World, some: list[dict[str, str]]) -> tuple[str, Counter[str
     return "\n".join(wrong), counts
 
 
-def forgotten(world: World, run: Callable[[], object]) -> damage.Verdict:
+def forgotten(world: Place, run: Callable[[], object]) -> damage.Verdict:
     """Run a repository of which nothing is left: it is refused at the sinks, whose rows stay as they are, once each."""
     before = worlds.published(world)
     try:
@@ -127,21 +124,21 @@ def test_every_partial_restore_is_harmless_or_refused(
 
 
 @pytest.fixture(params=["memory", pytest.param("folder", marks=pytest.mark.slow("damage repositories in folders"))])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return worlds.WORLDS[request.param](tmp_path)
 
 
-def rows_of_sink(world: World) -> Counter[str]:
+def rows_of_sink(world: Place) -> Counter[str]:
     return Counter(row for rows in worlds.published(world).values() for row in rows)
 
 
-def rows_committed(world: World) -> Counter[str]:
+def rows_committed(world: Place) -> Counter[str]:
     """The rows that the sinks should have, in the form of `worlds.published`."""
     repository = world.open()
     return Counter(f"{sink} {row}" for sink in worlds.SINKS for row in repository.outputs(sink=sink).to_pylist())
 
 
-def run_or_refuse(world: World) -> bool:
+def run_or_refuse(world: Place) -> bool:
     """Run. Return whether it was refused."""
     with worlds.bounded():
         try:
@@ -151,7 +148,7 @@ def run_or_refuse(world: World) -> bool:
     return False
 
 
-def test_a_restored_backup_that_meets_other_input_never_leaves_the_sink_without_its_rows(world: World) -> None:
+def test_a_restored_backup_that_meets_other_input_never_leaves_the_sink_without_its_rows(world: Place) -> None:
     older, newest = made(world)
     world.load({**{n: d for n, d in newest.items() if not n.startswith("root/")},
                 **{n: d for n, d in older.items() if n.startswith("root/")}})  # fmt: skip
@@ -163,20 +160,20 @@ def test_a_restored_backup_that_meets_other_input_never_leaves_the_sink_without_
         assert rows_of_sink(world) == rows_committed(world)
 
 
-def copied(world: World, root_name: str) -> World:
+def copied(world: Place, root_name: str) -> Place:
     """The same world with its root copied beside the first, and the same sinks."""
-    other = World(world.base, world.inbox, world.name, root_name, world.sink_name)
+    other = world.at(world.base, root_name)
     for name, (data, time_ns) in world.save(f"{world.root_name}/").items():
         world.write(f"{root_name}{name.removeprefix(world.root_name)}", data, time_ns)
     return other
 
 
-def remove(world: World, prefix: str) -> None:
+def remove(world: Place, prefix: str) -> None:
     for entry in list(world.store.list(prefix)):
         world.store.delete(entry.name)
 
 
-def test_a_copied_root_that_was_not_adopted_does_not_run(world: World) -> None:
+def test_a_copied_root_that_was_not_adopted_does_not_run(world: Place) -> None:
     made(world)
     copy = copied(world, "copy")
     world.run()
@@ -186,7 +183,7 @@ def test_a_copied_root_that_was_not_adopted_does_not_run(world: World) -> None:
     assert rows_of_sink(world) == before
 
 
-def test_a_moved_root_that_was_not_adopted_does_not_run(world: World) -> None:
+def test_a_moved_root_that_was_not_adopted_does_not_run(world: Place) -> None:
     made(world)
     moved = copied(world, "moved")
     remove(world, "root/")
@@ -196,18 +193,18 @@ def test_a_moved_root_that_was_not_adopted_does_not_run(world: World) -> None:
     assert rows_of_sink(world) == before
 
 
-def test_a_second_repository_does_not_double_the_rows_of_a_sink(world: World) -> None:
+def test_a_second_repository_does_not_double_the_rows_of_a_sink(world: Place) -> None:
     world.begin()
     world.run()
     before = rows_of_sink(world)
-    again = World(world.base, world.inbox, world.name, "root2", world.sink_name)
+    again = world.at(world.base, "root2")
     again.open().init()
     with pytest.raises(worlds.REFUSALS):
         again.run()
     assert rows_of_sink(world) == before
 
 
-def test_a_lost_repository_that_is_initialised_again_does_not_double_the_rows_of_a_sink(world: World) -> None:
+def test_a_lost_repository_that_is_initialised_again_does_not_double_the_rows_of_a_sink(world: Place) -> None:
     world.begin()
     world.run()
     before = rows_of_sink(world)
@@ -218,7 +215,7 @@ def test_a_lost_repository_that_is_initialised_again_does_not_double_the_rows_of
     assert rows_of_sink(world) == before
 
 
-def test_published_files_that_consumers_take_are_not_published_again(world: World) -> None:
+def test_published_files_that_consumers_take_are_not_published_again(world: Place) -> None:
     world.begin()
     remove(world, "sinks/")
     assert world.run() != []
@@ -228,18 +225,18 @@ def test_published_files_that_consumers_take_are_not_published_again(world: Worl
     assert world.run() == [] and rows_of_sink(world) == Counter()
 
 
-def test_a_sink_that_was_moved_gets_new_versions_at_its_new_place(world: World) -> None:
+def test_a_sink_that_was_moved_gets_new_versions_at_its_new_place(world: Place) -> None:
     world.begin()
     for name, (data, time_ns) in world.save("sinks/").items():
         world.write(f"moved{name.removeprefix('sinks')}", data, time_ns)
     remove(world, "sinks/")
-    moved = World(world.base, world.inbox, world.name, world.root_name, "moved")
+    moved = world.at(world.base, sink_name="moved")
     if not run_or_refuse(moved):
         assert rows_of_sink(world) == Counter()
         assert rows_of_sink(moved) == rows_committed(moved)
 
 
-def lost(world: World, kind: str, numbers: range) -> None:
+def lost(world: Place, kind: str, numbers: range) -> None:
     """Delete plans or commits."""
     for number in numbers:
         world.store.delete(f"{in_repository(world, 'branches')[0]}main/{kind}/{number:010d}.json")
@@ -253,7 +250,7 @@ LOSSES = {f"first {n}": range(n) for n in (1, 2, 3, BEFORE)} | {
 @pytest.mark.parametrize("plans", ["plans kept", "plans lost"])
 @pytest.mark.parametrize("hint", ["hint kept", "hint lost"])
 @pytest.mark.parametrize("loss", list(LOSSES))
-def test_lost_commits_never_make_a_run_begin_again(world: World, loss: str, hint: str, plans: str) -> None:
+def test_lost_commits_never_make_a_run_begin_again(world: Place, loss: str, hint: str, plans: str) -> None:
     world.begin()
     snapshot = world.save()
     expected = damage.expect(world, snapshot)
@@ -267,7 +264,7 @@ def test_lost_commits_never_make_a_run_begin_again(world: World, loss: str, hint
     assert verdict.word != "WRONG", verdict.why
 
 
-def test_a_lost_refs_log_is_refused_by_run_and_by_init(world: World) -> None:
+def test_a_lost_refs_log_is_refused_by_run_and_by_init(world: Place) -> None:
     world.begin()
     before = rows_of_sink(world)
     remove(world, in_repository(world, "refs")[0])

@@ -22,7 +22,7 @@ import pytest
 import tidemill as tm
 from tests.crash import worlds
 from tests.crash.actions import ACTIONS, Action, again
-from tests.crash.worlds import Snapshot, World
+from tests.crash.worlds import Place, Snapshot
 from tests.exhaustive import EXHAUSTIVE
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
@@ -81,24 +81,23 @@ def server(s3_server: S3Server, proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(scope="module")
-def begun() -> dict[str, tuple[World, Snapshot]]:
+def begun() -> dict[str, tuple[Place, Snapshot]]:
     """By the name of a beginning: a world, and its objects then. Tests share them, because S3 is slow."""
     return {}
 
 
 def prepared(
-    begun: dict[str, tuple[World, Snapshot]], action: Action, server: S3Server, inbox: Path
-) -> tuple[World, Snapshot]:
+    begun: dict[str, tuple[Place, Snapshot]], action: Action, server: S3Server, folder: Path
+) -> tuple[Place, Snapshot]:
     key = action.begin.__name__
     if key not in begun:
-        worlds.make_inbox(inbox)
-        world = World(server.new_root(), inbox)
+        world = worlds.filled(folder, server.new_root())
         action.begin(world)
         begun[key] = world, world.save()
     return begun[key]
 
 
-def ending(world: World) -> dict[str, Any]:
+def ending(world: Place) -> dict[str, Any]:
     """Run to the end, and return what a user sees of the newest version, kinds of commits, and published rows."""
     world.run()
     r = world.open()
@@ -118,11 +117,11 @@ def test_a_bad_answer_to_any_write_of_a_command_changes_nothing(
     name: str,
     server: S3Server,
     proxy: S3Proxy,
-    begun: dict[str, tuple[World, Snapshot]],
+    begun: dict[str, tuple[Place, Snapshot]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     action, chance = ACTIONS[name], random.Random(f"{SEED} {name}")
-    world, before = prepared(begun, action, server, tmp_path_factory.mktemp("s3") / "inbox")
+    world, before = prepared(begun, action, server, tmp_path_factory.mktemp("s3"))
     world.load(before)
     calm = Once(0, None)
     proxy.plan = calm

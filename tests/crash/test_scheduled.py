@@ -28,8 +28,10 @@ import tidemill as tm
 from tests.crash import ledger_model, worlds
 from tests.crash.ledger_model import Happened, Version
 from tests.crash.scheduled import Schedule, ScheduledStore, determined
-from tests.crash.worlds import FILES, World
+from tests.crash.worlds import FILES, Place
 from tests.exhaustive import EXHAUSTIVE
+from tests.world import World
+from tests.world import state as state_of
 from tidemill.repo.open import on_branch
 from tidemill.store import Store, open_store
 from tidemill.upkeep.merge_choice import MergeRule
@@ -47,24 +49,15 @@ SWEEP_MS = 1000 * 3 * (BEGUN - 1) + 900
 REFUSALS = (tm.Fenced, tm.InvalidInput, tm.StoreUnavailable)
 
 
-@dataclass(frozen=True)
-class Users(World):
+def users(p: tm.Pipeline, world: World) -> None:
     """Totals by user, which end half a second of batch time after the last row, and counts by number."""
-
-    def pipeline(self, operators: int = 2) -> tm.Pipeline:
-        p = tm.Pipeline(self.name)
-        p.batch_time(lambda plan: 3000 * max(int(Path(split.path).stem) for split in plan.splits))
-        rows = p.read(
-            tm.Files(str(self.inbox), format="json", schema="user string, n int, ts timestamp", mode="PERMISSIVE",
-                     maxFilesPerTrigger=1)
-        )  # fmt: skip
-        rows.groupBy("user").mapWithState(
-            tm.StateSpec.function(worlds.track).timeout(f"{ledger_model.TIMEOUT_MS} ms"),
-            stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
-        ).write(tm.Parquet(f"{self.base}/{self.sink_name}/users"))  # fmt: skip
-        by_n = rows.groupBy("n").agg(users=tm.count(), name="by-n")
-        by_n.write(tm.Json(f"{self.base}/{self.sink_name}/by-n"))
-        return p
+    p.batch_time(lambda plan: 3000 * max(int(Path(split.path).stem) for split in plan.splits))
+    rows = world.read(p)
+    rows.groupBy("user").mapWithState(
+        tm.StateSpec.function(worlds.track).timeout(f"{ledger_model.TIMEOUT_MS} ms"),
+        stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
+    ).write(tm.Parquet(world.sink("users")))  # fmt: skip
+    rows.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(world.sink("by-n")))
 
 
 def add(table: pa.Table) -> pa.Table:
@@ -106,21 +99,21 @@ APART = {"sweep+compact", "compact+tag", "compact+untag"}
 PAIRS = [pair for a, b in itertools.combinations_with_replacement(ACTORS, 2) if (pair := f"{a}+{b}") not in APART]
 
 
-def three_versions(world: World) -> None:
+def three_versions(world: Place) -> None:
     world.open().init()
     for _ in range(BEGUN):
         world.run(1)
     world.open().tag("before-deploy", 1)
 
 
-def planned(world: World) -> None:
+def planned(world: Place) -> None:
     """The next batch is planned and has written its files, but is not committed."""
     three_versions(world)
     with worlds.dying("create", rf"/commits/{BEGUN:010d}\.json$", "before"):
         world.run()
 
 
-def unpublished(world: World) -> None:
+def unpublished(world: Place) -> None:
     """The last version is committed, and nothing of it is published."""
     world.open().init()
     for _ in range(BEGUN - 1):
@@ -130,7 +123,7 @@ def unpublished(world: World) -> None:
         world.run(1)
 
 
-def rewound(world: World) -> None:
+def rewound(world: Place) -> None:
     """Version 1 was undone, and its file was read again."""
     world.open().init()
     for _ in range(BEGUN - 1):
@@ -149,28 +142,27 @@ class Prepared:
 
     inner: Store
     key: str
-    inbox: Path
+    place: Place
 
-    def opened(self, schedule: Schedule) -> tuple[Users, ScheduledStore]:
+    def opened(self, schedule: Schedule) -> tuple[Place, ScheduledStore]:
         copy = open_store(f"memory://{uuid.uuid4().hex}")
         for entry in self.inner.list():
             copy.put(entry.name, self.inner.get(entry.name))
         store = ScheduledStore(copy, schedule, self.key)
-        return Users(store.uri, self.inbox), store
+        return self.place.at(store.uri), store
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> list[Prepared]:
-    inbox = tmp_path_factory.mktemp("scheduled") / "inbox"
-    worlds.make_inbox(inbox)
-    with (inbox / f"{BEGUN - 2:04d}.json").open("a") as file:
+    place = worlds.filled(tmp_path_factory.mktemp("scheduled"), "memory://", users)
+    with (place.inbox / f"{BEGUN - 2:04d}.json").open("a") as file:
         file.write(json.dumps({"user": FORGOTTEN, "n": 1, "ts": "2024-01-01T00:00:00"}) + "\n")
     made = []
     for begin in BEGINNINGS:
         inner, key = open_store(f"memory://{uuid.uuid4().hex}"), uuid.uuid4().hex
         store = ScheduledStore(inner, Schedule(random.Random(0)), key)
-        begin(Users(store.uri, inbox))
-        made.append(Prepared(inner, key, inbox))
+        begin(place.at(store.uri))
+        made.append(Prepared(inner, key, place))
     return made
 
 
@@ -214,7 +206,7 @@ def play(prepared: list[Prepared], pair: str, seed: int) -> tuple[list[str], dic
     return [str(call) for call in schedule.calls], results, BEGINNINGS[which].__name__
 
 
-def check(world: Users, is_settled: bool) -> None:
+def check(world: Place, is_settled: bool) -> None:
     """Compare a repository with the model. `is_settled`: a run has ended since the last action."""
     r = world.open()
     log = list(happened(r))
@@ -289,11 +281,7 @@ def dict_of(version: Version) -> dict[str, int]:
 
 
 def state(r: tm.Repository, version: int) -> tuple[dict[str, int], dict[int, int]]:
-    users, by_n = r.state("users", version), r.state("by-n", version)
-    return (
-        dict(zip(users["user"].to_pylist(), users["state"].to_pylist(), strict=True)),
-        dict(zip(by_n["n"].to_pylist(), by_n["users"].to_pylist(), strict=True)),
-    )
+    return state_of(r, "users", version), state_of(r, "by-n", version)
 
 
 def emitted(r: tm.Repository, sink: str, kept_from: int) -> list[tuple[Any, ...]]:
@@ -302,7 +290,7 @@ def emitted(r: tm.Repository, sink: str, kept_from: int) -> list[tuple[Any, ...]
     return sorted((row["_batch_id"], *(row[c] for c in columns)) for row in table if row["_batch_id"] >= kept_from)
 
 
-def published(world: Users) -> dict[str, list[str]]:
+def published(world: Place) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"users": [], "by-n": []}
     for entry in world.store.list(f"{world.sink_name}/"):
         sink = entry.name.split("/")[1]

@@ -24,9 +24,11 @@ import pytest
 import tidemill as tm
 from tests.crash import worlds
 from tests.crash.scheduled import Schedule, ScheduledStore, determined
-from tests.crash.test_scheduled import REFUSALS, Prepared, Users
+from tests.crash.test_scheduled import REFUSALS, Prepared, users
 from tests.crash.test_scheduled import published as seen_by_readers
+from tests.crash.worlds import Place
 from tests.exhaustive import EXHAUSTIVE
+from tests.world import state
 from tidemill.repo.open import on_branch
 from tidemill.repo.steps import Steps
 from tidemill.store import open_store
@@ -77,17 +79,15 @@ assert {*USUAL} <= {*PAIRS}
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    inbox = tmp_path_factory.mktemp("branches") / "inbox"
-    worlds.make_inbox(inbox)
     inner, key = open_store(f"memory://{uuid.uuid4().hex}"), uuid.uuid4().hex
     store = ScheduledStore(inner, Schedule(random.Random(0)), key)
-    world = Users(store.uri, inbox)
+    world = worlds.filled(tmp_path_factory.mktemp("branches"), store.uri, users)
     world.open().init()
     for _ in range(BEGUN):
         world.run(1)
     for name, batches in (("fix", 2), ("two", None)):
         world.open().replay(0, into=name, engine="local", tasks=1, max_batches=batches)
-    return Prepared(inner, key, inbox)
+    return Prepared(inner, key, world)
 
 
 def play(prepared: Prepared, pair: str, seed: int) -> None:
@@ -122,7 +122,7 @@ def play(prepared: Prepared, pair: str, seed: int) -> None:
         ) from error
 
 
-def check(world: Users, is_settled: bool = False) -> None:
+def check(world: Place, is_settled: bool = False) -> None:
     """Compare every branch with its input files, and the sinks with the history of `main`."""
     r = world.open()
     for one in r.branches():
@@ -134,8 +134,7 @@ def check(world: Users, is_settled: bool = False) -> None:
             plan = steps.plan_of(step, steps.commit(step))
             read.update(split.path for split in (() if plan is None else plan.splits))
         assert max(read.values(), default=1) == 1, (one, read)
-        found = b.state("by-n")
-        assert dict(zip(found["n"].to_pylist(), found["users"].to_pylist(), strict=True)) == by_n(world, read), one
+        assert state(b, "by-n") == by_n(world, read), one
         assert b.verify(deep=True).problems == []
         if one.name == "main" and is_settled:
             assert sorted(read) == sorted(path.name for path in world.inbox.iterdir())
@@ -150,7 +149,7 @@ def check(world: Users, is_settled: bool = False) -> None:
                 assert sorted(ours) == rows, sink
 
 
-def by_n(world: Users, read: Counter[str]) -> dict[int, int]:
+def by_n(world: Place, read: Counter[str]) -> dict[int, int]:
     found: Counter[int] = Counter()
     for name in read:
         lines = (world.inbox / name).read_text().splitlines()

@@ -13,7 +13,7 @@ import pytest
 from tests.crash import damage, worlds
 from tests.crash.damage import Damage
 from tests.crash.test_damage import snapshots
-from tests.crash.worlds import Snapshot, World
+from tests.crash.worlds import Place, Snapshot
 from tests.exhaustive import EXHAUSTIVE
 from tidemill.names import number_of_file
 from tidemill.verifying.findings import Problem
@@ -55,7 +55,7 @@ def names_it(problem: Problem, one: Damage) -> bool:
     )
 
 
-def check(world: World, phase: str, tmp_path: Path) -> None:
+def check(world: Place, phase: str, tmp_path: Path) -> None:
     ours, others = snapshots(world, phase, tmp_path)
     world.load(ours)
     head = world.open().head.version

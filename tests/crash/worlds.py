@@ -1,4 +1,4 @@
-"""Worlds for crash tests: an inbox, a repository and two sinks in one place, what a user sees of them, and deaths.
+"""Places for crash tests: files, a repository and two sinks in one place, what a user sees of them, and deaths.
 
 INVARIANT: nothing here reads a record, so that the tests hold for any format; objects are known by their names, and
 results by the public API.
@@ -6,6 +6,7 @@ results by the public API.
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -14,15 +15,15 @@ import re
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 import tidemill as tm
+from tests.world import Build, World
 from tidemill.store import Store, open_store
 from tidemill.store.fault import Crash
 
@@ -67,57 +68,64 @@ def make_file(path: Path, chance: random.Random, second: int) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"not json {second}\n")
 
 
-@dataclass(frozen=True)
-class World:
-    """A pipeline over `inbox`, with its root and its sinks below `base`, a folder or `memory://name`."""
+def users(sums: str = "long", by_n: str | None = "by-n") -> Build:
+    """Sums by user, whose state has the type `sums`. If there is a sink `by_n`, also counts by number into that."""
 
-    base: str
-    inbox: Path
-    name: str = "damaged"
-    root_name: str = "root"
-    sink_name: str = "sinks"
-    sums: str = "long"
-    """The type of the state of `users`."""
-    by_n: str = "by-n"
-    """The name of the sink of `by-n`, and of its folder."""
+    def build(p: tm.Pipeline, world: World) -> None:
+        p.batch_time(by_file_name)
+        rows = world.read(p).withWatermark("ts", "1 second")
+        rows.groupBy("user").mapWithState(
+            tm.StateSpec.function(track).timeout("2 seconds", clock="event"),
+            stateSchema=sums, outputSchema="user string, n long, closed boolean", name="users",
+        ).write(tm.Parquet(world.sink("users")))  # fmt: skip
+        if by_n is not None:
+            rows.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(world.sink(by_n)), name=by_n)
+
+    return build
+
+
+class Place(World):
+    """A world with its root and its sinks below `base`, a folder or a URI such as `memory://name`.
+
+    `open` makes no repository, because that of most tests is damaged or gone.
+    """
+
+    def __init__(self, folder: Path, base: str, build: Build | None = None) -> None:
+        read = {"format": "json", "schema": "user string, n int, ts timestamp", "mode": "PERMISSIVE"}
+        super().__init__(folder, build or users(), name="damaged", root=f"{base}/root", conf=UNCACHED, **read)
+        self.base, self.root_name, self.sink_name = base, "root", "sinks"
+
+    def at(self, base: str, root_name: str = "root", sink_name: str = "sinks") -> Place:
+        """Return the same files and code with another root and other sinks."""
+        place = copy.copy(self)
+        place.base, place.root_name, place.sink_name, place.root = base, root_name, sink_name, f"{base}/{root_name}"
+        return place
 
     @property
     def store(self) -> Store:
         """Everything that can be damaged."""
         return open_store(self.base)
 
-    @property
-    def root(self) -> str:
-        return f"{self.base}/{self.root_name}"
+    def sink(self, name: str) -> str:
+        return f"{self.base}/{self.sink_name}/{name}"
 
-    def pipeline(self, operators: int = 2) -> tm.Pipeline:
-        p = tm.Pipeline(self.name)
-        p.batch_time(by_file_name)
-        rows = p.read(
-            tm.Files(str(self.inbox), format="json", schema="user string, n int, ts timestamp", mode="PERMISSIVE",
-                     maxFilesPerTrigger=1)
-        ).withWatermark("ts", "1 second")  # fmt: skip
-        rows.groupBy("user").mapWithState(
-            tm.StateSpec.function(track).timeout("2 seconds", clock="event"),
-            stateSchema=self.sums, outputSchema="user string, n long, closed boolean", name="users",
-        ).write(tm.Parquet(f"{self.base}/{self.sink_name}/users"))  # fmt: skip
-        if operators == 2:
-            by_n = rows.groupBy("n").agg(users=tm.count(), name="by-n")
-            by_n.write(tm.Json(f"{self.base}/{self.sink_name}/{self.by_n}"), name=self.by_n)
-        return p
+    def open(self, branch: str = "main", *, init: bool = False, conf: Mapping[str, Any] | None = None) -> tm.Repository:
+        return super().open(branch, init=init, conf=conf)
 
-    def open(self, operators: int = 2) -> tm.Repository:
-        return tm.open(self.pipeline(operators), root=self.root, conf=UNCACHED)
+    def run(self, max_batches: int | None = None, **options: Any) -> list[int]:
+        return super().run(tasks=1, max_batches=max_batches, **options)
 
-    def run(self, max_batches: int | None = None, operators: int = 2, **arguments: Any) -> list[Any]:
-        return self.open(operators).run(engine="local", tasks=1, max_batches=max_batches, **arguments)
+    def begin_with_one_operator(self) -> None:
+        """Make the repository and its first versions with one operator, and add the second one."""
+        first = self.but(users(by_n=None))
+        first.open().init()
+        for _ in range(MORE):
+            first.run(1)
+        self.open().init()
 
     def begin(self) -> None:
-        """Make the repository and its first versions, the first of them with one operator."""
-        self.open(1).init()
-        for _ in range(MORE):
-            self.run(1, 1)
-        self.open().init()
+        """Make the repository and its versions before a disaster, the first of them with one operator."""
+        self.begin_with_one_operator()
         for _ in range(BEFORE - MORE):
             self.run(1)
 
@@ -154,25 +162,30 @@ class World:
         return 0 if path is None else os.stat(path).st_mtime_ns
 
 
-def memory_world(tmp_path: Path) -> World:
-    """A world in memory, where etags are digests of the content."""
-    make_inbox(tmp_path / "inbox")
-    return World(f"memory://{uuid.uuid4().hex}", tmp_path / "inbox")
+def filled(folder: Path, base: str, build: Build | None = None) -> Place:
+    """A place whose inbox has files."""
+    place = Place(folder, base, build)
+    make_inbox(place.inbox)
+    return place
 
 
-def folder_world(tmp_path: Path) -> World:
-    """A world in a folder."""
-    make_inbox(tmp_path / "inbox")
-    return World(str(tmp_path / "world"), tmp_path / "inbox")
+def memory_world(tmp_path: Path) -> Place:
+    """A place in memory, where etags are digests of the content."""
+    return filled(tmp_path, f"memory://{uuid.uuid4().hex}")
 
 
-WORLDS: dict[str, Callable[[Path], World]] = {"memory": memory_world, "folder": folder_world}
+def folder_world(tmp_path: Path) -> Place:
+    """A place in a folder."""
+    return filled(tmp_path, str(tmp_path / "world"))
+
+
+WORLDS: dict[str, Callable[[Path], Place]] = {"memory": memory_world, "folder": folder_world}
 
 
 # what can be seen
 
 
-def seen(world: World) -> dict[str, Any]:
+def seen(world: Place) -> dict[str, Any]:
     """Return all that a user can read, by name; an error instead where reading fails."""
     found: dict[str, Any] = {}
     repository = world.open()
@@ -206,7 +219,7 @@ def _read(read: Callable[[], Any]) -> Any:
         return error
 
 
-def published(world: World) -> dict[str, list[str]]:
+def published(world: Place) -> dict[str, list[str]]:
     """Return the rows of every file that a plain reader of the sinks' folders sees."""
     store, found = world.store, {}
     for entry in store.list(f"{world.sink_name}/"):
@@ -253,23 +266,23 @@ def bounded(seconds: float = MOST_SECONDS) -> Iterator[None]:
 # phases: when the damage is done
 
 
-def at_rest(world: World) -> None:
+def at_rest(world: Place) -> None:
     """Everything is published, and a file waits."""
 
 
-def planned(world: World) -> None:
+def planned(world: Place) -> None:
     """The next batch is planned and has written its files, but is not committed."""
     with dying("create", rf"/commits/{BEFORE:010d}\.json$", "before"):
         world.run()
 
 
-def unpublished(world: World) -> None:
+def unpublished(world: Place) -> None:
     """The next batch is committed, and nothing of it is published."""
     with dying("create", rf"/commits/{BEFORE:010d}\.json$", "after"):
         world.run()
 
 
-PHASES: dict[str, Callable[[World], None]] = {"rest": at_rest, "planned": planned, "unpublished": unpublished}
+PHASES: dict[str, Callable[[Place], None]] = {"rest": at_rest, "planned": planned, "unpublished": unpublished}
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import tidemill as tm
 from tests.golden import foreign_reader
 from tests.golden.foreign_reader import Corrupt, Reader
 from tests.unit.native.naive_keys import naive_hash
+from tests.world import World, run
 from tidemill import names
 from tidemill.protocol.entries import NewBranch, TagEntry
 from tidemill.protocol.log import Fork, Log
@@ -39,16 +40,14 @@ def total(key: Any, n: int, state: Any) -> Any:
     return (*key, state.get)
 
 
-def pipeline(folder: Path) -> tm.Pipeline:
-    p = tm.Pipeline("read")
-    rows = p.read(tm.Files(str(folder / "in"), format="json", schema="user string, shop int, n int",
-                           maxFilesPerTrigger=1))  # fmt: skip
+def sums(p: tm.Pipeline, world: World) -> None:
+    rows = world.read(p)
     rows.groupBy("user", "shop").mapWithState(
         tm.StateSpec.function(total), value="n", name="totals", stateSchema="long",
         outputSchema="user string, shop int, total long",
-    ).write(tm.Parquet(str(folder / "out")), name="totals")  # fmt: skip
-    rows.groupBy("shop").agg(rows=tm.count(), name="by-shop").write(tm.Json(str(folder / "by-shop")), name="by-shop")
-    return p
+    ).write(tm.Parquet(world.out), name="totals")  # fmt: skip
+    by_shop = rows.groupBy("shop").agg(rows=tm.count(), name="by-shop")
+    by_shop.write(tm.Json(world.sink("by-shop")), name="by-shop")
 
 
 class Model:
@@ -80,17 +79,16 @@ class Model:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
     """A repository with a branch and a tag, whose batches had several tasks, and what it must hold."""
     folder, chance, model = tmp_path_factory.mktemp("read"), random.Random(4), Model()
-    (folder / "in").mkdir()
-    repository = tm.open(pipeline(folder), root=str(folder / "root"))
-    repository.init()
-    for version in range(VERSIONS):
+    world = World(folder, sums, name="read", format="json", schema="user string, shop int, n int")
+    repository = world.open()
+    for _ in range(VERSIONS):
         users = ["", "ü", None, *"abcdefgh"]
         rows = [
             {"user": chance.choice(users), "shop": chance.randrange(3), "n": chance.choice([0, 1, 2, 3])}
             for _ in range(40)
         ]
-        (folder / f"in/{version}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        repository.run(engine="local", tasks=chance.choice([1, 2, 3]))
+        world.arrive(rows)
+        run(repository, tasks=chance.choice([1, 2, 3]))
         model.batch(rows)
     add_branch(repository)
     return folder / "root/read", model

@@ -9,11 +9,11 @@ import pytest
 
 import tidemill as tm
 from tests.crash import worlds
-from tests.crash.worlds import World
+from tests.crash.worlds import Place
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Place:
     world = worlds.memory_world(tmp_path)
     world.open().init()
     for _ in range(3):
@@ -21,11 +21,11 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def shown(world: World, sink: str) -> list[str]:
+def shown(world: Place, sink: str) -> list[str]:
     return sorted(row for rows in worlds.published(world).values() for row in rows if row.startswith(f"{sink} "))
 
 
-def test_forget_leaves_the_files_of_other_sinks_after_a_rewind(world: World) -> None:
+def test_forget_leaves_the_files_of_other_sinks_after_a_rewind(world: Place) -> None:
     world.open().rewind(1, "a test")
     world.run(1)
     before = shown(world, "by-n")
@@ -35,7 +35,7 @@ def test_forget_leaves_the_files_of_other_sinks_after_a_rewind(world: World) -> 
     assert not any("'u1'" in row for row in shown(world, "users"))
 
 
-def test_a_second_forget_finds_the_files_of_its_own_sink(world: World) -> None:
+def test_a_second_forget_finds_the_files_of_its_own_sink(world: Place) -> None:
     world.open().forget("users", ["u1"], "a test", {"users": "user"})
     assert any("'n': 2" in row for row in shown(world, "by-n"))
     world.open().forget("by-n", [2], "a test", {"by-n": "n"})
@@ -44,7 +44,7 @@ def test_a_second_forget_finds_the_files_of_its_own_sink(world: World) -> None:
     assert world.open().verify(deep=True, forgotten=True).problems == []
 
 
-def test_no_rewind_before_a_forget_whose_floor_is_not_raised_yet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_rewind_before_a_forget_whose_floor_is_not_raised_yet(world: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("tidemill.actions.removing.give_up_forgotten", lambda repo: None)
         world.open().forget("users", ["u1"], "a test", {"users": "user"})
@@ -55,7 +55,7 @@ def test_no_rewind_before_a_forget_whose_floor_is_not_raised_yet(world: World, m
 
 
 def test_publishing_again_leaves_out_versions_that_are_no_longer_kept(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.open().maintain(keep_versions=1)
     for entry in list(world.store.list("sinks/users/")):

@@ -17,6 +17,7 @@ import pytest
 
 import tidemill as tm
 from tests.model import every_operator as functions
+from tests.world import World
 
 Calls = Literal["rows", "timeout"]
 BATCH = 2
@@ -143,15 +144,6 @@ OPERATORS: dict[str, Made] = {
 }  # fmt: skip
 
 
-def pipeline(folder: Path, made: Made, trouble: Trouble) -> tm.Pipeline:
-    """Write one file per batch, whose name gives the batch time."""
-    p = tm.Pipeline("failing-once")
-    p.batch_time(functions.by_file_name)
-    source = tm.Files(str(folder), format="json", schema=functions.SCHEMA, maxFilesPerTrigger=1)
-    made(p.read(source).withWatermark("ts", functions.DELAY), trouble)
-    return p
-
-
 def by_version(repository: Any) -> list[Any]:
     """Return all that a user sees of each version: rows of states, outputs, counts and the watermark."""
     maps = repository.opened.job.operators["op"].operator.maps
@@ -170,20 +162,25 @@ WITH_KEY = r"(function|method) `\w+` of operator `op` raised `RuntimeError: no l
 WITHOUT_KEY = "operator `op`: the apply_batch function raised `RuntimeError: no luck with None`"
 
 
-def fails_once_and_continues(name: str, calls: Calls, folder: Path, base: Path, engine: dict[str, Any]) -> None:
-    """Check that a run that fails and is started again gives the same versions as an undisturbed run."""
+def fails_once_and_continues(name: str, calls: Calls, base: Path, engine: dict[str, Any]) -> None:
+    """Check that a run that fails and is started again gives the same versions as an undisturbed run.
+
+    The files are in the folder `in` below `base`, one for each batch, and their names give the batch times.
+    """
     trouble = Trouble(base / "armed", calls, at=2)
 
-    def opened(root: str) -> Any:
-        return tm.open(pipeline(folder, OPERATORS[name], trouble), root=str(base / root))
+    def build(p: tm.Pipeline, world: World) -> None:
+        p.batch_time(functions.by_file_name)
+        OPERATORS[name](world.read(p).withWatermark("ts", functions.DELAY), trouble)
+
+    def opened(root: str) -> tm.Repository:
+        return World(base, build, root=root, format="json", schema=functions.SCHEMA).open()
 
     undisturbed = opened("undisturbed")
-    undisturbed.init()
     undisturbed.run(engine="local")
     expected = by_version(undisturbed)
 
     disturbed = opened("disturbed")
-    disturbed.init()
     disturbed.run(**engine, max_batches=BATCH)
     trouble.arm()
     with pytest.raises(tm.InvalidInput) as caught:

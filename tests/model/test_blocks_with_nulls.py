@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World
 
 HASH_OF_NULL = 6_325_366_514_327_521_934
 """The one bigint whose hash is that of null."""
@@ -25,20 +26,20 @@ def numbers(random: np.random.Generator, keys: int, kind: int) -> list[int | Non
     return block if kind == 2 else [instead if is_odd else number for number, is_odd in zip(block, odd, strict=True)]
 
 
+def sums(p: tm.Pipeline, world: World) -> None:
+    world.read(p).groupBy("k").agg(n=tm.count(), s=tm.sum("v"), least=tm.min("v"), name="op")
+
+
 @pytest.mark.parametrize("order", [(2, 0, 2), (0, 2, 0), (0, 1), (1, 0), (1, 2, 0, 1)])
 @pytest.mark.parametrize("keys", [40, 4_000])
 def test_numbers_and_nulls_are_distinct_keys_in_any_block(tmp_path: Path, order, keys) -> None:
     random = np.random.default_rng(7)
     cells = [cell for kind in order for cell in numbers(random, keys, kind)]
     rows = pa.table({"k": pa.array(cells, pa.int64()), "v": pa.array(random.integers(0, 99, len(cells)))})
-    folder = tmp_path / "in"
-    folder.mkdir()
-    pq.write_table(rows, folder / "rows.parquet")
-    p = tm.Pipeline("nulls")
-    events = p.read(tm.Files(str(folder), schema="k bigint, v bigint"))
-    events.groupBy("k").agg(n=tm.count(), s=tm.sum("v"), least=tm.min("v"), name="op")
-    repository = tm.open(p, root=str(tmp_path / "root"), conf={"tidemill.block_rows": str(BLOCK)})
-    repository.init()
+    conf = {"tidemill.block_rows": str(BLOCK)}
+    world = World(tmp_path, sums, conf=conf, format="parquet", schema="k bigint, v bigint")
+    pq.write_table(rows, world.inbox / "rows.parquet")
+    repository = world.open()
     repository.run(engine="local")
     found = repository.state("op").select(["k", "n", "s", "least"]).to_pylist()
     expected = duckdb.sql("SELECT k, count(*) AS n, sum(v)::BIGINT AS s, min(v) AS least FROM rows GROUP BY ALL")

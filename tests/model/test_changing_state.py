@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World
 
 WIDER = {"tinyint": "smallint", "smallint": "int", "int": "bigint", "float": "double"}
 STEPS, KEYS, BITE = 9, 40, 7
@@ -34,7 +35,7 @@ class Code:
     fields: dict[str, str] = field(default_factory=lambda: {"f0": "tinyint", "f1": "float"})
     aggregates: int = 1
 
-    def pipeline(self, inbox: Path) -> tm.Pipeline:
+    def build(self, p: tm.Pipeline, world: World) -> None:
         fields = tuple(self.fields)
 
         def add(row: Any, state: Any) -> None:
@@ -47,9 +48,8 @@ class Code:
             known = {name: None if before is None else getattr(before, name) for name in fields}
             state.update({name: row.n if value is None else (value + row.n) % 100 for name, value in known.items()})
 
-        p = tm.Pipeline("changing")
         p.batch_time(by_file_name)
-        rows = p.read(tm.Files(str(inbox), format="csv", schema=f"k {self.key}, n int", maxFilesPerTrigger=1))
+        rows = world.read(p, schema=f"k {self.key}, n int")
         schema = ", ".join(f"{name} {kind}" for name, kind in self.fields.items())
         rows.groupBy("k").mapWithState(tm.StateSpec.function(add), schema, "string", name=self.name)
         functions = {
@@ -63,7 +63,6 @@ class Code:
             "top": tm.max_by("n", "n"),
         }
         rows.groupBy("k").agg(name="counts", **dict(list(functions.items())[: self.aggregates]))
-        return p
 
 
 @dataclass
@@ -149,20 +148,16 @@ def same_rows(found: dict[int, tuple[Any, ...]], expected: dict[int, tuple[Any, 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_deploys_keep_the_state_of_the_model(seed: int, tmp_path: Path) -> None:
-    chance, inbox = random.Random(seed), tmp_path / "in"
-    inbox.mkdir()
-    code, model = Code(), Model()
-    roots = {tasks: str(tmp_path / f"root-{tasks}") for tasks in (1, 3)}
-    opened = {tasks: tm.open(code.pipeline(inbox), root=root) for tasks, root in roots.items()}
-    for r in opened.values():
-        r.init()
+    chance, code, model = random.Random(seed), Code(), Model()
+    worlds = {tasks: World(tmp_path, code.build, name="changing", root=f"root-{tasks}") for tasks in (1, 3)}
+    opened = {tasks: world.open() for tasks, world in worlds.items()}
     before: dict[int, dict[str, pa.Table]] = {}
     for step in range(STEPS):
         functions, renames = changed(code, model, chance) if step else ({}, {})
         rows = [(chance.randrange(KEYS), chance.randrange(1, 100)) for _ in range(chance.choice([5, 60]))]
-        (inbox / f"{step:03d}.csv").write_text("".join(f"{k},{n}\n" for k, n in rows))
-        for tasks, root in roots.items():
-            opened[tasks] = tm.open(code.pipeline(inbox), root=root)
+        worlds[1].arrive(rows)
+        for tasks, world in worlds.items():
+            opened[tasks] = world.open(init=False)
             if functions or renames:
                 assert opened[tasks].check().status != "compatible"
                 commit = opened[tasks].migrate(functions, rename=renames, reason="a test", tasks=tasks)

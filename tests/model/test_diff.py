@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World
 from tidemill.reading.diff_outputs import OutputDiff
 from tidemill.reading.diff_state import StateDiff
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow("long random runs")
 Key = tuple[Any, ...]
 
 
-def pipeline(folder: Path, factor: int) -> tm.Pipeline:
+def totals(factor: int) -> Build:
     """Totals of doubles by two key columns, with a timeout; keys go when their total is above 11."""
 
     def total(key: Any, row: Any, state: Any) -> tuple[Any, ...] | None:
@@ -35,36 +36,30 @@ def pipeline(folder: Path, factor: int) -> tm.Pipeline:
             state.update((new, f"{row.v}"))
         return (*key, new)
 
-    p = tm.Pipeline("model")
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, j int, v double", maxFilesPerTrigger=1))
-    spec = tm.StateSpec.function(total)
-    rows.groupBy("k", "j").mapWithState(
-        spec, name="totals", stateSchema="total double, last string", outputSchema="k string, j int, total double"
-    )
-    rows.groupBy("j").agg(n=tm.count(), mean=tm.mean("v"), name="by-j")
-    return p
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        spec = tm.StateSpec.function(total)
+        rows.groupBy("k", "j").mapWithState(
+            spec, name="totals", stateSchema="total double, last string", outputSchema="k string, j int, total double"
+        )
+        rows.groupBy("j").agg(n=tm.count(), mean=tm.mean("v"), name="by-j")
+
+    return build
 
 
-class World:
+class Branches(World):
     """Two branches with some versions each."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
-        self.folder, self.chance, self.number = folder, chance, 0
-        (folder / "in").mkdir()
-        self.root = str(folder / "root")
-        self.main = tm.open(pipeline(folder, 1), root=self.root)
-        self.main.init()
-
-    def arrive(self, count: int) -> None:
-        for _ in range(count):
-            rows = [(self.chance.choice("abcdef"), self.chance.randint(0, 3), self.chance.choice([1, 5, 6.5]))
-                    for _ in range(self.chance.randint(1, 6))]  # fmt: skip
-            path = self.folder / "in" / f"{self.number:03d}.csv"
-            path.write_text("".join(f"{k},{j},{v}\n" for k, j, v in rows))
-            self.number += 1
+        super().__init__(folder, totals(1), schema="k string, j int, v double")
+        self.chance = chance
 
     def live(self, r: tm.Repository) -> None:
-        self.arrive(self.chance.randint(1, 3))
+        """Let files arrive, and run; now and then rewind or maintain."""
+        for _ in range(self.chance.randint(1, 3)):
+            rows = [(self.chance.choice("abcdef"), self.chance.randint(0, 3), self.chance.choice([1, 5, 6.5]))
+                    for _ in range(self.chance.randint(1, 6))]  # fmt: skip
+            self.arrive(rows)
         r.run(engine="local", tasks=self.chance.choice([1, 3]))
         head = r.head
         assert head is not None
@@ -118,15 +113,15 @@ def outputs(r: tm.Repository, branch: str, version: int, sink: str) -> Counter[A
 @pytest.mark.parametrize("seed", range(2))
 def test_diff_finds_what_a_full_join_finds(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    world = World(tmp_path, chance)
-    r = world.main
+    world = Branches(tmp_path, chance)
+    r = world.open()
     for _ in range(3):
         world.live(r)
     assert r.head is not None
     fork = chance.randint(0, r.head.version)
     same = chance.random() < 0.3
     r.branch("fix", at=fork)
-    fix = tm.open(pipeline(tmp_path, 1 if same else 2), root=world.root, branch="fix")
+    fix = world.but(totals(1 if same else 2)).open("fix")
     fix.run(engine="local")
     world.live(fix)
     world.live(r)
@@ -156,8 +151,8 @@ def test_diff_finds_what_a_full_join_finds(tmp_path: Path, seed: int) -> None:
 
 
 def test_changes_by_version_are_those_of_each_version_of_the_effective_history(tmp_path: Path) -> None:
-    world = World(tmp_path, random.Random(7))
-    r = world.main
+    world = Branches(tmp_path, random.Random(7))
+    r = world.open()
     for _ in range(4):
         world.live(r)
     head = r.head
@@ -182,12 +177,12 @@ def test_changes_by_version_are_those_of_each_version_of_the_effective_history(t
 
 @pytest.mark.parametrize("seed", range(2))
 def test_history_has_every_version_of_the_effective_history_that_changed_the_key(tmp_path: Path, seed: int) -> None:
-    world = World(tmp_path, random.Random(seed + 40))
-    r = world.main
+    world = Branches(tmp_path, random.Random(seed + 40))
+    r = world.open()
     for _ in range(5):
         world.live(r)
     r.branch("fix", at=2)
-    fix = tm.open(pipeline(tmp_path, 2), root=world.root, branch="fix")
+    fix = world.but(totals(2)).open("fix")
     fix.run(engine="local")
     fix.rewind(1, "a test")
     fix.run(engine="local")
@@ -209,7 +204,7 @@ def test_history_has_every_version_of_the_effective_history_that_changed_the_key
             for one in found:
                 assert one.kind == "batch", (one, head.replaced)
                 (name,) = one.files
-                lines = (tmp_path / "in" / name).read_text().splitlines()
+                lines = (world.inbox / name).read_text().splitlines()
                 rows = [line.split(",") for line in lines]
                 assert one.rows == [{"k": k, "j": int(j), "v": float(v)} for k, j, v in rows if (k, int(j)) == key]
                 assert one.rows and not one.unread and one.kind == "batch"

@@ -17,16 +17,10 @@ pytestmark = pytest.mark.slow("long random runs")
 FILES, ROWS = 4, 40
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_files(tmp_path_factory.mktemp("failing") / "data", FILES, ROWS)
-
-
 @pytest.mark.parametrize(
     ("name", "calls"),
     [*((name, "rows") for name in OPERATORS), *((name, "timeout") for name in OPERATORS if name != "apply_batch")],
 )
-def test_the_next_run_gives_the_result_of_an_undisturbed_run(
-    name: str, calls: Calls, folder: Path, tmp_path: Path
-) -> None:
-    fails_once_and_continues(name, calls, folder, tmp_path, {"engine": "local", "tasks": 3})
+def test_the_next_run_gives_the_result_of_an_undisturbed_run(name: str, calls: Calls, tmp_path: Path) -> None:
+    make_files(tmp_path / "in", FILES, ROWS)
+    fails_once_and_continues(name, calls, tmp_path, {"engine": "local", "tasks": 3})

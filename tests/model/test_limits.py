@@ -18,17 +18,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World, run, state
 from tidemill.sources import decode, parquet
 from tidemill.sources.contract import ROW, ReadContext
 
 MB = 1_000_000
 
 
-def run(p: tm.Pipeline, root: Path, **options: Any) -> tm.Repository:
+def uncached(folder: Path, build: Build, **read: Any) -> World:
+    """A world that reads all files in one batch, and caches nothing."""
+    conf = {"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0}
+    return World(folder, build, conf=conf, **{"maxFilesPerTrigger": None, "format": "parquet", **read})
+
+
+def once(world: World, **options: Any) -> tm.Repository:
     """Run a pipeline once, in one batch."""
-    r = tm.open(p, root=str(root), conf={"tidemill.cache_bytes": 0, "tidemill.disk_cache_bytes": 0})
-    r.init()
-    assert [one.version for one in r.run(engine="local", **options)] == [0]
+    r = world.open()
+    assert run(r, **options) == [0]
     return r
 
 
@@ -37,28 +43,29 @@ def total(batch_time: int, key: Any, row: Any, state: Any) -> tuple[str, int]:
     return key, state.get
 
 
+def hot(p: tm.Pipeline, world: World) -> None:
+    rows = world.read(p)
+    rows.groupBy("k").agg(total=tm.sum("v"), name="sums")
+    rows.groupBy("k").mapWithState(
+        tm.StateSpec.function(total), stateSchema="long", outputSchema="k string, total long", name="running"
+    )
+
+
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_one_key_may_have_half_of_all_rows(tasks: int, tmp_path: Path) -> None:
     chance = np.random.default_rng(1)
     count = 60_000
     keys = np.where(chance.random(count) < 0.5, 0, chance.integers(1, 5_000, count))
     values = chance.integers(0, 1_000, count)
+    world = uncached(tmp_path, hot, schema="k string, v long")
     for number, part in enumerate(np.array_split(np.arange(count), 4)):
         rows = pa.table({"k": pa.array([f"k{key}" for key in keys[part]]), "v": values[part]})
-        (tmp_path / "in").mkdir(exist_ok=True)
-        pq.write_table(rows, tmp_path / "in" / f"{number}.parquet")
+        pq.write_table(rows, world.inbox / f"{number}.parquet")
     expected: dict[str, int] = {}
     for key, value in zip(keys.tolist(), values.tolist(), strict=True):
         expected[f"k{key}"] = expected.get(f"k{key}", 0) + value
-    p = tm.Pipeline("hot")
-    rows = p.read(tm.Files(str(tmp_path / "in"), schema="k string, v long"))
-    rows.groupBy("k").agg(total=tm.sum("v"), name="sums")
-    rows.groupBy("k").mapWithState(
-        tm.StateSpec.function(total), stateSchema="long", outputSchema="k string, total long", name="running"
-    )
-    r = run(p, tmp_path / "root", tasks=tasks)
-    assert {row["k"]: row["total"] for row in r.state("sums").to_pylist()} == expected
-    assert {row["k"]: row["state"] for row in r.state("running").to_pylist()} == expected
+    r = once(world, tasks=tasks)
+    assert state(r, "sums") == state(r, "running") == expected
 
 
 def large_rows(folder: Path, kind: str, count: int, size: int) -> list[str]:
@@ -80,18 +87,17 @@ def keep(batch_time: int, key: Any, row: Any, state: Any) -> tuple[str, int]:
     return key, len(row.text)
 
 
+def kept(p: tm.Pipeline, world: World) -> None:
+    world.read(p).groupBy("k").mapWithState(
+        tm.StateSpec.function(keep), stateSchema="string", outputSchema="k string, n long", name="kept"
+    )
+
+
 @pytest.mark.parametrize("kind", ["parquet", "json"])
 def test_rows_of_a_megabyte_keep_their_texts(kind: str, tmp_path: Path) -> None:
     texts = large_rows(tmp_path / "in", kind, 40, MB)
-    p = tm.Pipeline("large")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format=kind, schema="k string, text string"))
-    rows.groupBy("k").mapWithState(
-        tm.StateSpec.function(keep), stateSchema="string", outputSchema="k string, n long", name="kept"
-    )
-    r = run(p, tmp_path / "root", tasks=2)
-    assert {row["k"]: row["state"] for row in r.state("kept").to_pylist()} == {
-        f"k{number}": text for number, text in enumerate(texts)
-    }
+    r = once(uncached(tmp_path, kept, format=kind, schema="k string, text string"), tasks=2)
+    assert state(r, "kept") == {f"k{number}": text for number, text in enumerate(texts)}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json"])
@@ -146,17 +152,16 @@ def test_a_thousand_columns_have_a_thousand_sums(tmp_path: Path) -> None:
     columns = [f"c{number}" for number in range(999)]
     values = np.random.default_rng(3).integers(0, 100, (300, 999))
     keys = [f"k{number % 40}" for number in range(300)]
-    (tmp_path / "in").mkdir()
+
+    def wide(p: tm.Pipeline, world: World) -> None:
+        sums = world.read(p).groupBy("k").agg(**{f"s{name}": tm.sum(name) for name in columns}, name="sums")
+        sums.write(tm.Parquet(world.out))
+
+    world = uncached(tmp_path, wide, schema=", ".join(["k string", *(f"{name} long" for name in columns)]))
     rows = pa.table({"k": keys} | {name: values[:, number] for number, name in enumerate(columns)})
-    pq.write_table(rows, tmp_path / "in" / "0.parquet")
-    p = tm.Pipeline("wide")
-    schema = ", ".join(["k string", *(f"{name} long" for name in columns)])
-    read = p.read(tm.Files(str(tmp_path / "in"), schema=schema))
-    read.groupBy("k").agg(**{f"s{name}": tm.sum(name) for name in columns}, name="sums").write(
-        tm.Parquet(str(tmp_path / "out"))
-    )
-    run(p, tmp_path / "root")
-    (file,) = (tmp_path / "out").rglob("*.parquet")
+    pq.write_table(rows, world.inbox / "0.parquet")
+    once(world)
+    (file,) = Path(world.out).rglob("*.parquet")
     found = pq.read_table(file).to_pylist()
     assert len(found) == 40
     for row in found:
@@ -165,14 +170,13 @@ def test_a_thousand_columns_have_a_thousand_sums(tmp_path: Path) -> None:
 
 
 def test_a_batch_of_many_files_reads_each_once(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(400):
-        (tmp_path / "in" / f"{number:04d}.json").write_text(f'{{"k":"k{number % 7}","v":{number}}}\n')
-    p = tm.Pipeline("many")
-    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="k string, v long"))
-    rows.groupBy("k").agg(total=tm.sum("v"), n=tm.count(), name="sums")
-    r = run(p, tmp_path / "root", tasks=2)
-    (tmp_path / "in" / "0400.json").write_text('{"k":"k0","v":1000}\n')
+    def many(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("k").agg(total=tm.sum("v"), n=tm.count(), name="sums")
+
+    world = uncached(tmp_path, many, format="json", schema="k string, v long")
+    world.arrive(*([{"k": f"k{number % 7}", "v": number}] for number in range(400)))
+    r = once(world, tasks=2)
+    world.arrive([{"k": "k0", "v": 1000}])
     (again,) = r.run(engine="local")
     assert again.numInputRows == 1
     assert r.run(engine="local") == []

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.world import World, run
 from tidemill.testing import Tester
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -63,17 +64,23 @@ def test_rows_far_ahead_are_those_of_a_plain_loop(given: list[list[int | None]],
     assert sum(row["reason"].startswith("ahead: more than 0:10:00 (maxAhead)") for row in found) == expected_quarantine
 
 
+def one_row_ahead(folder: Path, ahead: timedelta | None) -> tm.Repository:
+    """A repository that waits for a file with a row of the batch time and one of the next century."""
+
+    def counts(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, "days").withWatermark("ts", "1 minute", maxAhead=ahead)
+        rows.groupBy("k", tm.window("ts", "1 hour")).agg(n=tm.count(), name="n")
+        rows.groupBy("k").agg(n=tm.count(), name="plain")
+
+    root = f"memory://{uuid.uuid4().hex}"
+    world = World(folder, counts, root=root, format="json", schema="k string, ts timestamp")
+    world.put("day", [{"k": "a", "ts": "2024-01-01T00:00:00"}, {"k": "b", "ts": "2101-01-01T00:00:00"}])
+    return world.open()
+
+
 def test_a_row_far_ahead_is_in_quarantine_with_its_place(tmp_path: Path) -> None:
-    rows = [{"k": "a", "ts": "2024-01-01T00:00:00"}, {"k": "b", "ts": "2101-01-01T00:00:00"}]
-    (tmp_path / "day.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    p = tm.Pipeline("ahead")
-    read = p.read(tm.Files(str(tmp_path), format="json", schema="k string, ts timestamp"), name="days")
-    stream = read.withWatermark("ts", "1 minute", maxAhead=timedelta(days=2))
-    stream.groupBy("k", tm.window("ts", "1 hour")).agg(n=tm.count(), name="n")
-    stream.groupBy("k").agg(n=tm.count(), name="plain")
-    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
-    r.init()
-    r.run(engine="local", batch_time=START_MS)
+    r = one_row_ahead(tmp_path, timedelta(days=2))
+    run(r, batch_time=START_MS)
     [row] = r.quarantine().to_pylist()
     assert (row["source"], row["file"], row["line"], row["row"], row["column"]) == ("days", "day.json", None, 2, "ts")
     assert "after the batch time 2024-01-01T00:00:00" in row["reason"] and "`days.ts`" in row["reason"]
@@ -85,15 +92,9 @@ def test_a_row_far_ahead_is_in_quarantine_with_its_place(tmp_path: Path) -> None
 
 
 def test_without_a_limit_the_row_that_moved_the_watermark_is_named_loudly(tmp_path: Path, caplog) -> None:
-    rows = [{"k": "a", "ts": "2024-01-01T00:00:00"}, {"k": "b", "ts": "2101-01-01T00:00:00"}]
-    (tmp_path / "day.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    p = tm.Pipeline("ahead")
-    read = p.read(tm.Files(str(tmp_path), format="json", schema="k string, ts timestamp"), name="days")
-    read.withWatermark("ts", "1 minute").groupBy("k", tm.window("ts", "1 hour")).agg(n=tm.count(), name="n")
-    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
-    r.init()
+    r = one_row_ahead(tmp_path, None)
     with caplog.at_level(logging.WARNING):
-        r.run(engine="local", batch_time=START_MS, max_batches=1)
+        run(r, batch_time=START_MS, max_batches=1)
     [warning] = [record.message for record in caplog.records if "moved the watermark" in record.message]
     assert "file `day.json`, row 2, has the event time 2101-01-01T00:00:00" in warning
     assert "`days.ts` to 2100-12-31T23:59:00" in warning and "tidemill reset --watermark" in warning

@@ -7,15 +7,14 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidemill as tm
-from tests.model.test_small_files import done, late_rows, make_files, sums
+from tests.model.test_small_files import done, late_rows, make_files, small, sums
+from tests.world import Build, World
 from tidemill import engines
 from tidemill.batch import input
 from tidemill.protocol.records import Split
@@ -46,79 +45,71 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("make", [sums, late_rows], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("build", [sums, late_rows])
 @pytest.mark.parametrize("files", [1, 3])
 def test_reading_ahead_changes_nothing(
-    make: Callable[..., tm.Pipeline],
-    files: int,
-    tmp_path: Path,
-    taken: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    build: Build, files: int, tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    make_files(folder, random.Random(files), 40)
-    several = partial(make, maxFilesPerTrigger=files)
+    world = small(tmp_path, build, maxFilesPerTrigger=files)
+    make_files(world.inbox, random.Random(files), 40)
     with monkeypatch.context() as patch:
         patch.setattr(Drain, "_read_ahead", lambda self, plan, engine: {})
-        expected = done(several, folder, tmp_path / "alone", 2)
+        expected = done(small(tmp_path, build, root="alone", maxFilesPerTrigger=files), 2)
     assert not taken
-    found = done(several, folder, tmp_path / "root", 2)
+    found = done(world, 2)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert found[name] == value, name
-    packed = [path.read_bytes().startswith(b"\x1f\x8b") for path in folder.rglob("*.csv")]
+    packed = [path.read_bytes().startswith(b"\x1f\x8b") for path in world.inbox.rglob("*.csv")]
     assert len(taken) == len(set(taken)) >= 40 - files - sum(packed) > 20
 
 
-def counting(folder: Path, **options: Any) -> tm.Pipeline:
+def summed(p: tm.Pipeline, world: World) -> None:
+    world.read(p).groupBy("k").agg(n=tm.sum("n"), name="sums")
+
+
+def counting(folder: Path, **options: Any) -> World:
     """Counts rows by key, a file a batch."""
-    p = tm.Pipeline("ahead")
-    options = {"format": "csv", "maxFilesPerTrigger": 1, **options}
-    p.read(tm.Files(str(folder), schema=SCHEMA, **options)).groupBy("k").agg(n=tm.sum("n"), name="sums")
-    return p
+    return World(folder, summed, name="ahead", schema=SCHEMA, **options)
 
 
-def csv_files(folder: Path, count: int) -> None:
-    folder.mkdir()
+def csv_files(folder: Path, count: int, **options: Any) -> World:
+    world = counting(folder, **options)
     for number in range(count):
-        (folder / f"{number}.csv").write_text(f"a,{number}\nb,1\n")
+        world.put(f"{number}", f"a,{number}\nb,1\n")
+    return world
 
 
 def test_a_replay_reads_ahead_and_leaves_the_same_state(tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 6)
-    repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
-    repository.init()
+    world = csv_files(tmp_path, 6)
+    repository = world.open()
     repository.run(engine="local")
     assert taken == [f"{number}.csv" for number in range(1, 6)]
     taken.clear()
     made = repository.replay(0, into="again", engine="local")
     assert (len(made.versions), taken) == (6, [f"{number}.csv" for number in range(1, 6)])
-    again = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"), branch="again")
-    assert again.state("sums") == repository.state("sums")
+    assert world.open("again").state("sums") == repository.state("sums")
 
 
 def test_an_error_comes_from_the_batch_that_reads_the_file(tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 4)
-    (tmp_path / "in" / "2.csv").write_text("a,much\n")
-    repository = tm.open(counting(tmp_path / "in", mode="FAILFAST"), root=str(tmp_path / "root"))
-    repository.init()
+    world = csv_files(tmp_path, 4, mode="FAILFAST")
+    broken = world.put("2", "a,much\n")
+    repository = world.open()
     with pytest.raises(tm.InvalidInput, match=r"`2\.csv`"):
         repository.run(engine="local")
     assert (repository.head.version, taken) == (1, ["1.csv", "2.csv"])
-    (tmp_path / "in" / "2.csv").unlink()
+    broken.unlink()
     with pytest.raises(tm.InvalidInput, match=r"2\.csv"):
         repository.run(engine="local")
 
 
 def test_a_file_that_is_replaced_after_it_was_read_is_not_the_planned_one(tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 3)
-    repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
-    repository.init()
+    world = csv_files(tmp_path, 3)
+    repository = world.open()
 
     def replace(progress: Any) -> None:
         if progress.version == 0:
-            (tmp_path / "in" / "1.csv").write_text("a,1000\n" * 3)
+            world.put("1", "a,1000\n" * 3)
 
     with pytest.raises(tm.InvalidInput, match=r"`1\.csv`"):
         repository.run(engine="local", on_progress=replace)
@@ -128,9 +119,7 @@ def test_a_file_that_is_replaced_after_it_was_read_is_not_the_planned_one(tmp_pa
 def test_one_core_one_task_and_the_last_batch_read_nothing_ahead(
     tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    csv_files(tmp_path / "in", 5)
-    repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
-    repository.init()
+    repository = csv_files(tmp_path, 5).open()
     begun: list[str] = []
     plain = Files.read_ahead
 
@@ -164,25 +153,25 @@ def rows_with(source: Files, split: Split, ahead: TextAhead, block_rows: int = 1
 
 
 def test_only_what_the_plan_says_is_used_and_only_once(tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 1)
-    source, split = split_of(tmp_path / "in", "0.csv")
+    folder = csv_files(tmp_path, 1).inbox
+    source, split = split_of(folder, "0.csv")
     ahead = begun_at(source, split)
     assert [rows_with(source, split, ahead) for _ in range(3)] == [2, 2, 2]
     assert taken == ["0.csv"]
     assert rows_with(source, split, begun_at(source, split), block_rows=1) == 2, "blocks of another size"
-    other = Files(tmp_path / "in", format="csv", schema="k string, n long")
+    other = Files(folder, format="csv", schema="k string, n long")
     assert rows_with(other, split, begun_at(source, split)) == 2, "another schema"
     assert taken == ["0.csv"]
 
 
 @pytest.mark.parametrize("kind", ["gzip", "longer", "gone", "folder", "rejected header", "fifo"])
 def test_what_cannot_be_read_ahead_well_is_left_to_the_batch(kind: str, tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 1)
-    path = tmp_path / "in" / "0.csv"
+    folder = csv_files(tmp_path, 1).inbox
+    path = folder / "0.csv"
     path.write_bytes(gzip.compress(b"k,1\n" * 1000) if kind == "gzip" else b"k,1\n" * 1000)
-    source, split = split_of(tmp_path / "in", "0.csv")
+    source, split = split_of(folder, "0.csv")
     if kind == "rejected header":
-        source = Files(tmp_path / "in", format="csv", schema=SCHEMA, header=True)
+        source = Files(folder, format="csv", schema=SCHEMA, header=True)
     if kind in ("longer", "gone", "folder", "fifo"):
         path.unlink()
     if kind == "longer":
@@ -199,9 +188,9 @@ def test_what_cannot_be_read_ahead_well_is_left_to_the_batch(kind: str, tmp_path
 
 
 def test_nothing_is_read_ahead_but_text_of_a_local_folder(tmp_path: Path, s3_root: str) -> None:
-    csv_files(tmp_path / "in", 1)
-    _, split = split_of(tmp_path / "in", "0.csv")
-    parquet = Files(tmp_path / "in", format="parquet", schema=SCHEMA)
+    folder = csv_files(tmp_path, 1).inbox
+    _, split = split_of(folder, "0.csv")
+    parquet = Files(folder, format="parquet", schema=SCHEMA)
     remote = Files(f"{s3_root}/in", format="csv", schema=SCHEMA)
     for source in (parquet, remote):
         assert source.read_ahead([split], 10, ReadContext(), 2**20) == []
@@ -209,9 +198,7 @@ def test_nothing_is_read_ahead_but_text_of_a_local_folder(tmp_path: Path, s3_roo
 
 
 def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) -> None:
-    csv_files(tmp_path / "in", 12)
-    p = counting(tmp_path / "in", maxFilesPerTrigger=12)
-    job = tm.open(p, root=str(tmp_path / "root")).opened.job
+    job = csv_files(tmp_path, 12, maxFilesPerTrigger=12).open(init=False).opened.job
     ((name, source),) = job.sources.items()
     splits = source.splits(source.look(name))
 
@@ -231,9 +218,7 @@ def test_small_files_and_too_many_bytes_are_left_to_the_batch(tmp_path: Path) ->
 def test_an_error_of_a_source_comes_when_its_batch_runs(
     method: str, tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    csv_files(tmp_path / "in", 3)
-    repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"))
-    repository.init()
+    repository = csv_files(tmp_path, 3).open()
     plain = getattr(Files, method)
 
     def failing(self: Files, given: Any, *arguments: Any) -> Any:
@@ -252,10 +237,10 @@ def test_an_error_of_a_source_comes_when_its_batch_runs(
 
 
 def test_of_files_with_many_rows_the_rest_is_read_by_the_batch(tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 3)
+    world = counting(tmp_path)
     for number in range(3):
-        (tmp_path / "in" / f"{number}.csv").write_text("k,1\n" * 9 + "k,much\n" + "k,2\n" * 990)
-    source = Files(tmp_path / "in", format="csv", schema=SCHEMA, mode="PERMISSIVE")
+        world.put(f"{number}", "k,1\n" * 9 + "k,much\n" + "k,2\n" * 990)
+    source = Files(world.inbox, format="csv", schema=SCHEMA, mode="PERMISSIVE")
     splits = source.splits(source.look("rows"))
     begun = source.read_ahead(splits, 100, ReadContext(), 5_000)
     found = [rows_with(source, split, one, 100) for split, one in zip(splits, begun, strict=True)]
@@ -271,11 +256,10 @@ def test_a_file_that_changes_after_it_was_checked_is_an_error(
     size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread may get a core late: after the batch has seen that the file is as planned."""
-    csv_files(tmp_path / "in", 1)
     rows = 1000 if size == "small" else 400_000
-    path = tmp_path / "in" / "0.csv"
-    path.write_text("a,1\n" * rows)
-    source, split = split_of(tmp_path / "in", "0.csv")
+    world = counting(tmp_path)
+    path = world.put("0", "a,1\n" * rows)
+    source, split = split_of(world.inbox, "0.csv")
     reader = TextAhead.reader
 
     def late(self: TextAhead, *arguments: Any) -> Any:
@@ -290,10 +274,9 @@ def test_a_file_that_changes_after_it_was_checked_is_an_error(
 
 
 def test_one_thread_reads_all_files(tmp_path: Path) -> None:
-    csv_files(tmp_path / "in", 8)
-    for number in range(8):
-        (tmp_path / "in" / f"{number}.csv").write_text("k,1\n" * 200_000)
-    source = Files(tmp_path / "in", format="csv", schema=SCHEMA)
+    world = counting(tmp_path)
+    world.arrive(*["k,1\n" * 200_000] * 8)
+    source = Files(world.inbox, format="csv", schema=SCHEMA)
     splits = source.splits(source.look("rows"))
     begun = source.read_ahead(splits, 1000, ReadContext(), 2**30)
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
@@ -304,15 +287,13 @@ def test_one_thread_reads_all_files(tmp_path: Path) -> None:
 
 PROGRAM = """
 import os, sys, threading
-import tidemill as tm
 from tidemill import engines
 from tidemill.run import prefetch
 from tests.model.test_reading_ahead import counting
 from pathlib import Path
 
 engines._cores, prefetch.TOGETHER_BYTES = (lambda: 2), 0
-repository = tm.open(counting(Path(sys.argv[1]) / "in"), root=sys.argv[1] + "/root")
-repository.init()
+repository = counting(Path(sys.argv[1])).open()
 
 def replace(progress):
     if progress.version == 0:
@@ -325,14 +306,13 @@ print(versions, [one.name for one in threading.enumerate() if one is not threadi
 
 
 def test_no_thread_of_python_is_left_and_a_pipe_in_place_of_a_file_delays_nothing(tmp_path: Path) -> None:
-    csv_files(tmp_path / "in", 4)
+    csv_files(tmp_path, 4)
     done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1] []\n", "")
 
 
 def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
-    csv_files(tmp_path / "in", 1)
-    source, split = split_of(tmp_path / "in", "0.csv")
+    source, split = split_of(csv_files(tmp_path, 1).inbox, "0.csv")
     ahead = begun_at(source, split)
     child = os.fork()
     if child == 0:
@@ -343,10 +323,8 @@ def test_a_forked_process_reads_for_itself(tmp_path: Path) -> None:
 
 @pytest.mark.servers("start Spark")
 def test_a_run_that_moves_to_spark_takes_nothing_along(tmp_path: Path, taken: list[str]) -> None:
-    csv_files(tmp_path / "in", 3)
     conf = {"tidemill.local_state_bytes": "1", "spark.master": "local[1]"}
-    repository = tm.open(counting(tmp_path / "in"), root=str(tmp_path / "root"), conf=conf)
-    repository.init()
+    repository = csv_files(tmp_path, 3).open(conf=conf)
     repository.run(engine="auto")
     assert [commit.engine["name"] for commit in repository.commits()] == ["local", "spark", "spark"]
     assert taken == []

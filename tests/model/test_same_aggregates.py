@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World
 
 pytestmark = pytest.mark.slow("long random runs")
 
@@ -47,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write files of several row groups, each a split: doubles of all sizes, nulls, NaN, -0.0, ties, late rows."""
     chance = random.Random(7)
     folder = tmp_path_factory.mktemp("aggregates")
+    (folder / "in").mkdir()
 
     def row(file: int) -> dict[str, Any]:
         wide = chance.uniform(-1, 1) * 10.0 ** chance.randint(-12, 12)
@@ -66,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     schema = tm.Rows(SCHEMA).schema
     for file in range(FILES):
         table = pa.Table.from_pylist([row(file) for _ in range(ROWS)], schema)
-        pq.write_table(table, folder / f"{file}.parquet", row_group_size=ROWS // SPLITS)
+        pq.write_table(table, folder / f"in/{file}.parquet", row_group_size=ROWS // SPLITS)
     return folder
 
 
@@ -75,20 +77,19 @@ def batch_time(plan: Any) -> int:
     return START_US // 1000 + 600_000 * (int(Path(plan.splits[-1].path).stem) + 1)
 
 
-def pipeline(folder: Path) -> tm.Pipeline:
-    p = tm.Pipeline("aggregates")
+def aggregates(p: tm.Pipeline, world: World) -> None:
     p.batch_time(batch_time)
-    rows = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=2)).withWatermark("ts", "5 minutes")
+    rows = world.read(p).withWatermark("ts", "5 minutes")
     rows.groupBy("k").agg(**ALL, name="by-key")
     rows.groupBy(tm.window("ts", "10 minutes", "5 minutes"), "k").agg(**ALL, outputMode="append", name="by-window")
     rows.groupBy("k", tm.session_window("ts", "10 seconds")).agg(**ALL, name="by-session")
-    return p
 
 
-def results(folder: Path, root: Path, tasks: int) -> dict[str, Any]:
+def results(folder: Path, tasks: int) -> dict[str, Any]:
     """Return the state and all outputs of each operator, with floats as their bits."""
-    repository = tm.open(pipeline(folder), root=str(root), conf={"tidemill.split_bytes": 1})
-    repository.init()
+    read = {"format": "parquet", "schema": SCHEMA, "maxFilesPerTrigger": 2}
+    world = World(folder, aggregates, root=f"root-{tasks}", conf={"tidemill.split_bytes": 1}, **read)
+    repository = world.open()
     progress = repository.run(engine="local", tasks=tasks)
     assert [one.numInputRows for one in progress] == [2 * ROWS] * (FILES // 2)
     names = list(repository.opened.job.operators)
@@ -105,12 +106,12 @@ def bits(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return results(folder, tmp_path_factory.mktemp("one"), 1)
+def one(folder: Path) -> dict[str, Any]:
+    return results(folder, 1)
 
 
 def test_every_function_has_results_in_every_case(folder: Path, one: dict[str, Any]) -> None:
-    table = pq.read_table(folder)
+    table = pq.read_table(folder / "in")
     by_key = [table.filter(pc.equal(table["k"], key))["x"].drop_null().to_pylist() for key in "abcdefg"]
     assert any(sum(values) != sum(reversed(values)) for values in by_key)  # the order of adding can be seen
     functions = {function.function for function in ALL.values()}
@@ -126,8 +127,8 @@ def test_every_function_has_results_in_every_case(folder: Path, one: dict[str, A
 
 
 @pytest.mark.parametrize("tasks", [2, 5])
-def test_any_number_of_tasks_gives_the_same_bits(folder: Path, one: dict[str, Any], tmp_path: Path, tasks: int) -> None:
-    many = results(folder, tmp_path, tasks)
+def test_any_number_of_tasks_gives_the_same_bits(folder: Path, one: dict[str, Any], tasks: int) -> None:
+    many = results(folder, tasks)
     assert many.keys() == one.keys()
     for part, expected in one.items():
         assert many[part] == expected, part

@@ -7,13 +7,13 @@ import gzip
 import io
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidemill as tm
+from tests.world import Build, World, state
 from tidemill.batch import input, scatter
 from tidemill.batch.input import Several
 
@@ -49,49 +49,46 @@ def make_files(folder: Path, chance: random.Random, files: int) -> None:
         (place / f"{number:04d}.csv").write_bytes(gzip.compress(data) if kind == "gzip" else data)
 
 
-def rows_of(folder: Path, **options: Any) -> tuple[tm.Pipeline, Any]:
-    """A pipeline and the rows of its files."""
-    p = tm.Pipeline("small")
-    p.batch_time(lambda plan: (START_S + 40_000) * 1000)
+def small(folder: Path, build: Build, root: str = "root", **options: Any) -> World:
+    """A world of small files, of which a batch reads 40."""
     options = {"maxFilesPerTrigger": 40, "header": True, "mode": "PERMISSIVE", **options}
-    return p, p.read(tm.Files(str(folder), format="csv", schema=SCHEMA, **options))
+    return World(folder, build, name="small", root=root, schema=SCHEMA, **options)
 
 
-def sums(folder: Path, **options: Any) -> tm.Pipeline:
+def rows_of(p: tm.Pipeline, world: World) -> tm.Stream:
+    p.batch_time(lambda plan: (START_S + 40_000) * 1000)
+    return world.read(p)
+
+
+def sums(p: tm.Pipeline, world: World) -> None:
     """Sums of floats, which depend on the order of adding."""
-    p, rows = rows_of(folder, **options)
+    rows = rows_of(p, world)
     rows.groupBy("k").agg(total=tm.sum("v"), mean=tm.mean("v"), first=tm.first("v"), last=tm.last("v"), name="sums")
     rows.groupBy("k").dropDuplicates(name="seen")
-    return p
 
 
-def late_rows(folder: Path, **options: Any) -> tm.Pipeline:
+def late_rows(p: tm.Pipeline, world: World) -> None:
     """A watermark: late rows and those ahead of the batch time are quarantined."""
-    p, rows = rows_of(folder, **options)
-    marked = rows.withWatermark("ts", "5 minutes", late="quarantine", maxAhead="1 hour")
+    marked = rows_of(p, world).withWatermark("ts", "5 minutes", late="quarantine", maxAhead="1 hour")
     marked.groupBy(tm.window("ts", "10 minutes"), "k").agg(total=tm.sum("v"), name="windows")
-    return p
 
 
-def dropped_rows(folder: Path) -> tm.Pipeline:
+def dropped_rows(p: tm.Pipeline, world: World) -> None:
     """A watermark whose late rows are dropped, for one of two operators."""
-    p, rows = rows_of(folder)
+    rows = rows_of(p, world)
     rows.withWatermark("ts", "20 seconds", late="drop").groupBy("k").dropDuplicatesWithinWatermark(name="recent")
     rows.groupBy("k").agg(total=tm.sum("v"), name="sums")
-    return p
 
 
-def twice(folder: Path) -> tm.Pipeline:
+def twice(p: tm.Pipeline, world: World) -> None:
     """Rows that reach an operator by two branches."""
-    p, rows = rows_of(folder)
+    rows = rows_of(p, world)
     rows.unionByName(rows).groupBy("k").agg(total=tm.sum("v"), name="sums")
-    return p
 
 
-def done(make: Callable[[Path], tm.Pipeline], folder: Path, root: Path, tasks: int) -> dict[str, Any]:
+def done(world: World, tasks: int) -> dict[str, Any]:
     """Everything that a run over all files leaves, but for names and times."""
-    repository = tm.open(make(folder), root=str(root))
-    repository.init()
+    repository = world.open()
     repository.run(engine="local", tasks=tasks)
     commits = repository.commits()
     found: dict[str, Any] = {"commits": [seen(commit) for commit in commits]}
@@ -102,7 +99,7 @@ def done(make: Callable[[Path], tm.Pipeline], folder: Path, root: Path, tasks: i
             found[f"{name} of {commit.version}"] = repository.outputs(commit.version, sink=name).to_pylist()
         rejects = repository.quarantine(commit.version).to_pylist()
         found[f"quarantine of {commit.version}"] = sorted(rejects, key=str)
-    for file in folder.rglob("*.csv"):
+    for file in world.inbox.rglob("*.csv"):
         os.utime(file)
     assert repository.run(engine="local") == [], "by their fingerprints the touched files are the same"
     return found
@@ -132,72 +129,58 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("make", [sums, late_rows, dropped_rows, twice], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("build", [sums, late_rows, dropped_rows, twice])
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_together_is_as_alone(
-    make: Callable[[Path], tm.Pipeline],
-    tasks: int,
-    tmp_path: Path,
-    together: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    build: Build, tasks: int, tmp_path: Path, together: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(3):
-        chance = random.Random(seed)
-        folder = tmp_path / f"in-{seed}"
-        folder.mkdir()
-        make_files(folder, chance, 110)
+        world = small(tmp_path / f"{seed}", build)
+        make_files(world.inbox, random.Random(seed), 110)
         with monkeypatch.context() as patch:
             patch.setattr(scatter, "is_plain", lambda job, source: False)
-            alone = done(make, folder, tmp_path / f"alone-{seed}", tasks)
-        found = done(make, folder, tmp_path / f"root-{seed}", tasks)
+            alone = done(small(world.folder, build, root="alone"), tasks)
+        found = done(world, tasks)
         assert found.keys() == alone.keys()
         for name, expected in alone.items():
             assert found[name] == expected, name
-    assert (max(together) > 1) == (make is not twice)
+    assert (max(together) > 1) == (build is not twice)
 
 
 def test_a_source_whose_rows_may_be_late_is_read_alone_from_then_on(tmp_path: Path, together: list[int]) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
+    def late(p: tm.Pipeline, world: World) -> None:
+        marked = rows_of(p, world).withWatermark("ts", "5 minutes", late="quarantine")
+        marked.groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = small(tmp_path, late, maxFilesPerTrigger=600)
     for number in range(600):
-        (folder / f"{number:04}.csv").write_text(f"k,v,ts\na,1,{moment(number)}\n")
-    (folder / "0300.csv").write_text("k,v,ts\na,1,2031-01-01 00:00:00\n")
-    p, rows = rows_of(folder, maxFilesPerTrigger=600)
-    rows.withWatermark("ts", "5 minutes", late="quarantine").groupBy("k").agg(n=tm.count(), name="counts")
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
-    repository.run(engine="local", tasks=1)
+        world.put(f"{number:04}", f"k,v,ts\na,1,{moment(number)}\n")
+    world.put("0300", "k,v,ts\na,1,2031-01-01 00:00:00\n")
+    world.run(tasks=1)
     assert together == [256, 0]
-    assert repository.state("counts")["n"].to_pylist() == [600]
+    assert state(world.open(), "counts") == {"a": 600}
 
 
 def test_steps_functions_and_sinks_are_given_rows_of_one_file(tmp_path: Path, together: list[int]) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for number in range(9):
-        (folder / f"{number}.csv").write_text("k,v,ts\na,1,\n")
-    p, rows = rows_of(folder)
-    rows.sql("SELECT k, v FROM rows").groupBy("k").agg(n=tm.count(), name="counts")
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
-    repository.run(engine="local", tasks=1)
+    def stepped(p: tm.Pipeline, world: World) -> None:
+        rows_of(p, world).sql("SELECT k, v FROM rows").groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = small(tmp_path, stepped)
+    world.arrive(*["k,v,ts\na,1,\n"] * 9)
+    world.run(tasks=1)
     assert together == []
-    assert repository.state("counts")["n"].to_pylist() == [9]
+    assert state(world.open(), "counts") == {"a": 9}
 
 
-def test_memory_is_bounded_by_the_rows_that_are_read_together(
-    tmp_path: Path, together: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
+def test_memory_is_bounded_by_the_rows_that_are_read_together(tmp_path: Path, together: list[int]) -> None:
+    def counted(p: tm.Pipeline, world: World) -> None:
+        rows_of(p, world).groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = small(tmp_path, counted)
     packed = gzip.compress(b"k,v,ts\n" + b"a,1,\n" * 50_000)
     assert len(packed) < input.TOGETHER_BYTES
     for number in range(20):
-        (folder / f"{number:02}.csv.gz").write_bytes(packed)
-    p, rows = rows_of(folder)
-    rows.groupBy("k").agg(n=tm.count(), name="counts")
-    repository = tm.open(p, root=str(tmp_path / "root"))
-    repository.init()
-    repository.run(engine="local", tasks=1)
-    assert repository.state("counts")["n"].to_pylist() == [1_000_000]
+        world.put(f"{number:02}.csv.gz", packed)
+    world.run(tasks=1)
+    assert state(world.open(), "counts") == {"a": 1_000_000}
     assert sum(together) == 20 and max(together) <= 5

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import tidemill as tm
+from tests.world import World, state
 
 Row = tuple[str, int, int]
 """Key, total and the version that emitted it."""
@@ -82,22 +82,18 @@ class Model:
         self.versions.append(dataclasses.replace(head, done=head.done | {name}))
 
 
-class Both:
+def totals(p: tm.Pipeline, world: World) -> None:
+    world.read(p).groupBy("k").agg(total=tm.sum("v"), name="totals").write(tm.Json(world.out))
+
+
+class Both(World):
     """The model and the engine side by side."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
-        self.folder, self.chance, self.model = folder, chance, Model()
-        (folder / "in").mkdir()
-        p = tm.Pipeline("undo")
-        rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
-        rows.groupBy("k").agg(total=tm.sum("v"), name="totals").write(tm.Json(str(folder / "out")))
-        self.pipeline, self.root = p, str(folder / "root")
+        super().__init__(folder, totals)
+        self.chance, self.model = chance, Model()
         self.restored: tuple[int, list[str]] | None = None
         """The version that the head restores, and the files that it took out."""
-        self.open().init()
-
-    def open(self) -> tm.Repository:
-        return tm.open(self.pipeline, root=self.root)
 
     def step(self) -> str:
         """Do something at random, and return what."""
@@ -111,13 +107,12 @@ class Both:
 
     def arrive_and_run(self) -> str:
         for _ in range(self.chance.randint(1, 3)):
-            name = f"{len(self.model.content):03d}.csv"
             rows = [(self.chance.choice("abcd"), self.chance.randint(0, 9)) for _ in range(3)]
-            self.model.content[name] = rows
-            (self.folder / "in" / name).write_text("".join(f"{key},{value}\n" for key, value in rows))
+            [file] = self.arrive(rows)
+            self.model.content[file.name] = rows
         self.model.run()
         self.restored = None
-        self.open().run(engine="local")
+        self.run()
         return "run"
 
     def rewind(self) -> str:
@@ -184,13 +179,12 @@ class Both:
         return f"forget {key}"
 
     def skip(self) -> str:
-        name = f"{len(self.model.content):03d}.csv"
-        (self.folder / "in" / name).write_text("x,1\n")
-        self.model.content[name] = [("x", 1)]
-        self.open().skip(name, "a test")
-        self.model.skip(name)
+        [file] = self.arrive("x,1\n")
+        self.model.content[file.name] = [("x", 1)]
+        self.open().skip(file.name, "a test")
+        self.model.skip(file.name)
         self.restored = None
-        return f"skip {name}"
+        return f"skip {file.name}"
 
     def _refused(self, call: Any, said: str) -> str:
         with pytest.raises(tm.InvalidInput, match=said):
@@ -203,27 +197,19 @@ class Both:
         assert (-1 if r.head is None else r.head.version) == model.head
         for version in range(-1, model.head + 1):
             if model.is_kept(version):
-                assert state(r, version) == model.at(version).totals, version
+                assert state(r, "totals", version) == model.at(version).totals, version
             else:
                 with pytest.raises(tm.InvalidInput, match="no longer kept"):
                     r.state(version=version)
         for name, version in model.tags.items():
-            assert state(r, name) == model.at(version).totals
+            assert state(r, "totals", name) == model.at(version).totals
         assert rows(r.outputs()) == sorted(row for row in head.rows if row[2] >= model.floor)
-        assert self.published() == sorted(head.rows)
+        assert self.rows_of_files() == sorted(head.rows)
         assert r.status().waiting_files == ({"source": len(model.waiting)} if model.waiting else {"source": 0})
         assert r.verify(deep=True).problems == []
 
-    def published(self) -> list[Row]:
-        if not list((self.folder / "out").glob("*.json")):
-            return []
-        found = duckdb.sql(f"SELECT k, total, _batch_id FROM read_json('{self.folder}/out/*.json')")
-        return sorted((key, total, version) for key, total, version in found.fetchall())
-
-
-def state(r: tm.Repository, version: int | str) -> dict[str, int]:
-    table = r.state(version=version)
-    return dict(zip(table["k"].to_pylist(), table["total"].to_pylist(), strict=True))
+    def rows_of_files(self) -> list[Row]:
+        return sorted((row["k"], row["total"], row["_batch_id"]) for row in self.published())
 
 
 def rows(table: Any) -> list[Row]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tidemill as tm
 from tests.seams.pairs import Pairs
+from tests.world import World
 
 ORDERS, CLICKS = "id string, at timestamp, amount bigint", "k string, seen timestamp, page string"
 
@@ -17,48 +18,32 @@ def joined(left: Any, right: Any) -> str:
     return f"{left}-{right}"
 
 
-class Shop:
+class Shop(World):
     """Some keys, some late rows on either side, and an amount on which the function fails."""
 
-    def __init__(self, folder: Path, batches: int = 4) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, batches: int = 4, **world: Any) -> None:
+        super().__init__(folder, pairs_of_two_sources, **world)
         for number in range(batches):
             orders = [f"{'abc'[n % 3]}{n % 5},{self._time(number * 30 + n)},{n}" for n in range(3 + number, 23)]
             clicks = [f"{'abc'[n % 3]}{n % 5},{self._time(number * 31 + n)},p{n}" for n in range(2 * number, 20)]
             orders += [f"late,{self._time(number)},7"] if number > 1 else []
             clicks += [f"a0,{self._time(number)},old", f"b1,{self._time(number)},old"] if number > 1 else []
             for source, found in (("orders", orders), ("clicks", clicks)):
-                file = folder / source / f"{number}.csv"
-                file.parent.mkdir(exist_ok=True, parents=True)
-                file.write_text("\n".join(found) + "\n")
+                self.arrive("\n".join(found) + "\n", inbox=source)
 
     def _time(self, seconds: int) -> str:
         return f"2026-01-01 {8 + seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
-    def pipeline(self) -> tm.Pipeline:
-        """`pairs` reads two sources; `mixed` an operator above it and a source; `per-key` and `per-time` read pairs."""
-        p = tm.Pipeline("shop")
 
-        def read(name: str, schema: str) -> Any:
-            return p.read(
-                tm.Files(str(self.folder / name), format="csv", schema=schema, maxFilesPerTrigger=1), name=name
-            )
-
-        orders = read("orders", ORDERS).withWatermark("at", "10 seconds", late="quarantine")
-        clicks = read("clicks", CLICKS).withWatermark("seen", "2 seconds", late="quarantine")
-        pairs = orders.groupBy("id").add(Pairs("pairs", "amount", "page", joined, "quarantine"), clicks.groupBy("k"))
-        pairs.groupBy("id").agg(n=tm.count(), last=tm.last("pair"), name="per-key")
-        once = orders.dropDuplicates(["id", "at"], name="once")
-        mixed = once.groupBy("id").add(Pairs("mixed", "amount", "page", joined, "quarantine"), clicks.groupBy("k"))
-        mixed.groupBy(tm.window("at", "10 seconds")).agg(n=tm.count(), name="per-time")
-        return p
-
-    def open(self, root: str = "root", branch: str = "main") -> tm.Repository:
-        """Open the repository, which is made if it is not there."""
-        opened = tm.open(self.pipeline(), root=str(self.folder / root), branch=branch)
-        if branch == "main":
-            opened.init()
-        return opened
+def pairs_of_two_sources(p: tm.Pipeline, world: World) -> None:
+    """`pairs` reads two sources; `mixed` an operator above it and a source; `per-key` and `per-time` read pairs."""
+    orders = world.read(p, "orders", "orders", schema=ORDERS).withWatermark("at", "10 seconds", late="quarantine")
+    clicks = world.read(p, "clicks", "clicks", schema=CLICKS).withWatermark("seen", "2 seconds", late="quarantine")
+    pairs = orders.groupBy("id").add(Pairs("pairs", "amount", "page", joined, "quarantine"), clicks.groupBy("k"))
+    pairs.groupBy("id").agg(n=tm.count(), last=tm.last("pair"), name="per-key")
+    once = orders.dropDuplicates(["id", "at"], name="once")
+    mixed = once.groupBy("id").add(Pairs("mixed", "amount", "page", joined, "quarantine"), clicks.groupBy("k"))
+    mixed.groupBy(tm.window("at", "10 seconds")).agg(n=tm.count(), name="per-time")
 
 
 OPERATORS = ("mixed", "once", "pairs", "per-key", "per-time")

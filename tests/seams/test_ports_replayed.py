@@ -19,9 +19,9 @@ def test_tasks_and_replays_make_equal_bits(shop):
     assert [commit.operators["pairs"].late_inputs for commit in r.commits()][2:] == [{"left": 1, "right": 2}] * 2
     assert all(commit.operators["mixed"].failed for commit in r.commits())
     r.replay(0, into="same", engine="local", tasks=1)
-    assert bits(shop.open(branch="same")) == bits(r)
+    assert bits(shop.open("same")) == bits(r)
     r.replay(0, into="cut", engine="local", tasks=3)
-    cut = shop.open(branch="cut")
+    cut = shop.open("cut")
     assert everything(cut) == everything(r)
     assert cut.verify(deep=True).problems == []
 
@@ -31,7 +31,7 @@ def test_a_part_is_replayed_with_what_its_inputs_need(shop, operators):
     r = shop.open()
     r.run(engine="local", tasks=2)
     r.replay(0, into="part", operators=operators, engine="local", tasks=2)
-    part = shop.open(branch="part")
+    part = shop.open("part")
     assert [commit.computed for commit in part.commits()] == [operators] * 4
     assert everything(part) == everything(r)
 

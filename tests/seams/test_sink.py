@@ -10,41 +10,41 @@ import pytest
 
 import tidemill as tm
 from tests.seams.table import Table
+from tests.world import Build, World
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import VersionOf
 from tidemill.publishing import publish as publishing
 
 
-class World:
-    """A pipeline that counts keys into a table, with one file a batch."""
+def counted(sink: bool = True, factor: int = 1) -> Build:
+    """Count keys into the world's table."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.table = folder, Table(str(folder / "out.db"))
-        (folder / "in").mkdir()
-
-    def pipeline(self, sink: Any = None, factor: int = 1) -> tm.Pipeline:
-        p = tm.Pipeline("counts")
-        rows = p.read(tm.Files(str(self.folder / "in"), format="csv", schema="k string, n int"), name="in")
+    def build(p: tm.Pipeline, world: Counts) -> None:
+        rows = world.read(p)
         if factor != 1:
             rows = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
-        counted = rows.groupBy("k").agg(n=tm.sum("n"), name="counted")
-        if sink is not False:
-            counted.write(sink or self.table, name="table")
-        return p
+        made = rows.groupBy("k").agg(n=tm.sum("n"), name="counted")
+        if sink:
+            made.write(world.table, name="table")
 
-    def open(self, branch: str = "main", root: str = "root", **options: Any) -> tm.Repository:
-        r = tm.open(self.pipeline(**options), root=str(self.folder / root), branch=branch)
-        r.init()
-        return r
+    return build
 
-    def batch(self, number: int, *rows: tuple[str, int]) -> None:
-        (self.folder / "in" / f"{number}.csv").write_text("".join(f"{k},{n}\n" for k, n in rows))
-        self.open().run(engine="local")
+
+class Counts(World):
+    """A pipeline that counts keys into a table."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, counted(), schema="k string, n int", maxFilesPerTrigger=None)
+        self.table = Table(str(folder / "out.db"))
+
+    def batch(self, *rows: tuple[str, int]) -> None:
+        self.arrive(rows)
+        self.run()
 
     def three(self) -> tm.Repository:
-        self.batch(0, ("a", 1), ("b", 1))
-        self.batch(1, ("a", 2))
-        self.batch(2, ("b", 3), ("c", 4))
+        self.batch(("a", 1), ("b", 1))
+        self.batch(("a", 2))
+        self.batch(("b", 3), ("c", 4))
         return self.open()
 
     def shown(self) -> list[tuple[str, int]]:
@@ -52,8 +52,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Counts:
+    return Counts(tmp_path)
 
 
 FIRST = [("a", 1), ("b", 1)]
@@ -64,7 +64,7 @@ def outputs(r: tm.Repository) -> list[tuple[str, int]]:
     return sorted((row["k"], row["n"]) for row in r.outputs(sink="table").to_pylist())
 
 
-def test_each_version_is_one_transaction_that_its_record_names(world: World) -> None:
+def test_each_version_is_one_transaction_that_its_record_names(world: Counts) -> None:
     r = world.three()
     assert world.shown() == ALL == outputs(r)
     assert r.commit(1).sinks["table"]["kind"] == "test-table"
@@ -73,18 +73,18 @@ def test_each_version_is_one_transaction_that_its_record_names(world: World) -> 
     assert r.verify(deep=True).problems == []
 
 
-def test_a_run_that_dies_before_the_record_adds_nothing_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.batch(0, *FIRST)
+def test_a_run_that_dies_before_the_record_adds_nothing_twice(world: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.batch(*FIRST)
     with monkeypatch.context() as patch:
         patch.setattr(publishing, "_claim", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            world.batch(1, ("a", 2))
+            world.batch(("a", 2))
     assert world.shown() == [("a", 1), ("a", 3), ("b", 1)]
-    world.batch(2, ("b", 3), ("c", 4))
+    world.batch(("b", 3), ("c", 4))
     assert world.shown() == ALL
 
 
-def test_it_is_rewound_and_a_rewind_can_be_undone(world: World) -> None:
+def test_it_is_rewound_and_a_rewind_can_be_undone(world: Counts) -> None:
     r = world.three()
     r.rewind(0, "wrong")
     assert world.shown() == FIRST == outputs(r)
@@ -93,7 +93,7 @@ def test_it_is_rewound_and_a_rewind_can_be_undone(world: World) -> None:
     assert r.verify(deep=True).problems == []
 
 
-def test_a_process_that_stalled_adds_no_version_that_was_withdrawn(world: World) -> None:
+def test_a_process_that_stalled_adds_no_version_that_was_withdrawn(world: Counts) -> None:
     r = world.three()
     [stalled] = publishing.works(r.opened, r.commit(2))
     r.rewind(1, "wrong")
@@ -102,10 +102,10 @@ def test_a_process_that_stalled_adds_no_version_that_was_withdrawn(world: World)
     assert world.shown() == before == [("a", 1), ("a", 3), ("b", 1)]
 
 
-def test_a_branch_is_replayed_and_promoted(world: World) -> None:
+def test_a_branch_is_replayed_and_promoted(world: Counts) -> None:
     r = world.three()
     r.branch("double", at=0)
-    double = world.open(factor=2)
+    double = world.but(counted(factor=2)).open()
     double.replay(1, into="double", engine="local")
     assert world.shown() == ALL
     double.promote("double", reason="n was half of it")
@@ -115,24 +115,24 @@ def test_a_branch_is_replayed_and_promoted(world: World) -> None:
     assert world.shown() == ALL
 
 
-def test_a_key_is_forgotten_and_stays_forgotten(world: World) -> None:
+def test_a_key_is_forgotten_and_stays_forgotten(world: Counts) -> None:
     r = world.three()
     said = r.forget("counted", ["b"], reason="asked", columns={"table": "k"})
     assert world.shown() == [("a", 1), ("a", 3), ("c", 4)]
     assert not [line for line in said.left if "table" in line]
     assert r.verify(deep=True).problems == []
-    world.batch(3, ("c", 1))
+    world.batch(("c", 1))
     assert world.shown() == [("a", 1), ("a", 3), ("c", 4), ("c", 5)]
 
 
-def test_a_table_that_was_lost_is_filled_again_on_request(world: World) -> None:
+def test_a_table_that_was_lost_is_filled_again_on_request(world: Counts) -> None:
     r = world.three()
     Path(world.table.path).unlink()
     r.publish(0)
     assert world.shown() == ALL
 
 
-def test_verify_finds_versions_that_are_not_of_this_history(world: World) -> None:
+def test_verify_finds_versions_that_are_not_of_this_history(world: Counts) -> None:
     r = world.three()
     r.rewind(1, "wrong")
     uuid = r.opened.initialised().uuid
@@ -145,9 +145,9 @@ def test_verify_finds_versions_that_are_not_of_this_history(world: World) -> Non
     ]
 
 
-def test_a_table_of_another_repository_is_refused_kept_but_never_emptied(world: World) -> None:
+def test_a_table_of_another_repository_is_refused_kept_but_never_emptied(world: Counts) -> None:
     world.three()
-    other = world.open(root="other")
+    other = world.but(root="other").open()
     with pytest.raises(InvalidInput, match="another repository"):
         other.run(engine="local")
     with pytest.raises(InvalidInput, match="can be deleted only from a folder of files"):
@@ -157,26 +157,26 @@ def test_a_table_of_another_repository_is_refused_kept_but_never_emptied(world: 
     assert len(world.shown()) == len(ALL) + 3
 
 
-def test_files_are_not_joined_and_nothing_is_withdrawn_without_the_code(world: World) -> None:
+def test_files_are_not_joined_and_nothing_is_withdrawn_without_the_code(world: Counts) -> None:
     r = world.three()
     assert r.maintain(compact_sinks=True).compacted == []
-    gone = world.open(sink=False)
+    gone = world.but(counted(sink=False)).open()
     gone.run(engine="local", accept_output_change=True)
     with pytest.raises(InvalidInput, match="only code can withdraw from a sink of kind `test-table`"):
         gone.rewind(0, "wrong")
     assert world.shown() == ALL
 
 
-def test_what_it_cannot_do_is_said_before_anything_is_written(world: World) -> None:
+def test_what_it_cannot_do_is_said_before_anything_is_written(world: Counts) -> None:
     r = world.three()
     with pytest.raises(InvalidInput, match="cannot write to another place"):
         r.branch("elsewhere", publish_to=str(world.folder / "branch"))
-    rows = tm.Pipeline("binary").read(tm.Files(str(world.folder / "in"), schema="k string, b binary"))
+    rows = tm.Pipeline("binary").read(tm.Files(str(world.inbox), schema="k string, b binary"))
     with pytest.raises(InvalidInput, match="holds no binary values"):
         rows.write(world.table)
 
 
-def test_without_a_place_it_is_called_for_every_batch_of_main(world: World) -> None:
+def test_without_a_place_it_is_called_for_every_batch_of_main(world: Counts) -> None:
     calls: list[tuple[int, int, list[int]]] = []
 
     class Called(Table):

@@ -10,45 +10,45 @@ import pytest
 import tidemill as tm
 from tests.seams.journal import Journal
 from tests.seams.table import Table
+from tests.world import Build, World, state
 from tidemill.errors import InvalidInput
 from tidemill.run import execute as executing
 from tidemill.run import plan as planning
 
 
-class World:
+def counted(name: str = "journal", source: Any = None, factor: int = 1) -> Build:
+    """Count what a journal has, by default that of the world, into the world's table."""
+
+    def build(p: tm.Pipeline, world: Counts) -> None:
+        rows = p.read(source or world.journal, name=name)
+        if factor != 1:
+            rows = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
+        rows.groupBy("k").agg(n=tm.sum("n"), name="counted").write(world.table, name="table")
+
+    return build
+
+
+class Counts(World):
     """A pipeline that counts what a journal has, into a table."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.journal, self.table = folder, Journal(str(folder / "in.db")), Table(str(folder / "out.db"))
+        super().__init__(folder, counted())
+        self.journal, self.table = Journal(str(folder / "in.db")), Table(str(folder / "out.db"))
         self.journal.append(("a", 1), ("b", 1), ("a", 2))
-
-    def open(self, branch: str = "main", name: str = "journal", source: Any = None, factor: int = 1) -> tm.Repository:
-        p = tm.Pipeline("counts")
-        rows = p.read(source or self.journal, name=name)
-        if factor != 1:
-            rows = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
-        rows.groupBy("k").agg(n=tm.sum("n"), name="counted").write(self.table, name="table")
-        r = tm.open(p, root=str(self.folder / "root"), branch=branch)
-        r.init()
-        return r
 
     def three(self) -> tm.Repository:
         for rows in ((), (("b", 3), ("c", 4)), (("a", 5),)):
             self.journal.append(*rows)
-            self.open().run(engine="local")
+            self.run()
         return self.open()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Counts:
+    return Counts(tmp_path)
 
 
-def state(r: tm.Repository, version: int | None = None) -> dict[str, int]:
-    return {row["k"]: row["n"] for row in r.state("counted", version=version).to_pylist()}
-
-
-def test_each_commit_has_the_position_and_the_ledger_stays_empty(world: World) -> None:
+def test_each_commit_has_the_position_and_the_ledger_stays_empty(world: Counts) -> None:
     r = world.three()
     assert [r.commit(version).positions for version in range(3)] == [
         {"journal": "3"},
@@ -56,47 +56,46 @@ def test_each_commit_has_the_position_and_the_ledger_stays_empty(world: World) -
         {"journal": "6"},
     ]
     assert [len(r.opened.log.plan(version).splits) for version in range(3)] == [2, 1, 1]
-    assert r.commit(2).ledger == [] and state(r) == {"a": 8, "b": 4, "c": 4}
+    assert r.commit(2).ledger == [] and state(r, "counted") == {"a": 8, "b": 4, "c": 4}
     assert r.run(engine="local") == [] and world.journal.looks[-1] == "6"
     assert r.verify(deep=True).problems == []
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_a_cap_makes_several_batches_of_one_look(world: World, tasks: int) -> None:
+def test_a_cap_makes_several_batches_of_one_look(world: Counts, tasks: int) -> None:
     world.journal.max_parts = 1
     world.journal.append(("b", 3), ("c", 4))
-    done = world.open().run(engine="local", tasks=tasks) if tasks > 1 else world.open().run(engine="local")
-    assert [one.version for one in done] == [0, 1, 2]
+    assert world.run(**({"tasks": tasks} if tasks > 1 else {})) == [0, 1, 2]
     assert world.journal.looks == [None]
-    assert state(world.open()) == {"a": 3, "b": 4, "c": 4}
+    assert state(world.open(), "counted") == {"a": 3, "b": 4, "c": 4}
 
 
-def test_a_killed_run_reads_the_same_rows_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_reads_the_same_rows_again(world: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(executing, "assemble", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            world.open().run(engine="local")
+            world.run()
     world.journal.append(("z", 1))
     r = world.open()
     r.run(engine="local")
     assert [r.commit(version).positions["journal"] for version in (0, 1)] == ["3", "4"]
-    assert state(r, 0) == {"a": 3, "b": 1} and state(r) == {"a": 3, "b": 1, "z": 1}
+    assert state(r, "counted", 0) == {"a": 3, "b": 1} and state(r, "counted") == {"a": 3, "b": 1, "z": 1}
 
 
-def test_a_rewind_takes_the_position_back(world: World) -> None:
+def test_a_rewind_takes_the_position_back(world: Counts) -> None:
     r = world.three()
     r.rewind(0, "wrong")
     assert r.head.positions == {"journal": "3"}
-    world.open().run(engine="local")
-    assert state(world.open()) == {"a": 8, "b": 4, "c": 4}
+    world.run()
+    assert state(world.open(), "counted") == {"a": 8, "b": 4, "c": 4}
     r = world.open()
     r.rewind(-1, "all of it")
     assert r.head.positions == {}
-    world.open().run(engine="local")
-    assert state(world.open()) == {"a": 8, "b": 4, "c": 4}
+    world.run()
+    assert state(world.open(), "counted") == {"a": 8, "b": 4, "c": 4}
 
 
-def test_a_rewind_during_a_drain_loses_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rewind_during_a_drain_loses_nothing(world: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
     world.three()
     world.journal.append(("c", 1), ("c", 2), ("c", 3))
     world.journal.max_parts = 1
@@ -110,42 +109,43 @@ def test_a_rewind_during_a_drain_loses_nothing(world: World, monkeypatch: pytest
     monkeypatch.setattr(planning, "_draft", drafted)
     for _ in range(2):
         try:
-            world.open().run(engine="local")
+            world.run()
         except tm.Fenced:
             continue
-    assert state(world.open()) == {"a": 8, "b": 4, "c": 10}
+    assert state(world.open(), "counted") == {"a": 8, "b": 4, "c": 10}
 
 
-def test_it_is_replayed_and_promoted(world: World) -> None:
+def test_it_is_replayed_and_promoted(world: Counts) -> None:
     r = world.three()
     r.branch("double", at=0)
-    double = world.open(factor=2)
+    after = world.but(counted(factor=2))
+    double = after.open()
     double.replay(1, into="double", engine="local")
-    branch = world.open("double", factor=2)
-    assert branch.head.positions == {"journal": "6"} and state(branch) == {"a": 13, "b": 7, "c": 8}
+    branch = after.open("double")
+    assert branch.head.positions == {"journal": "6"} and state(branch, "counted") == {"a": 13, "b": 7, "c": 8}
     double.promote("double", reason="n was half of it")
-    assert double.head.positions == {"journal": "6"} and state(double) == {"a": 13, "b": 7, "c": 8}
+    assert double.head.positions == {"journal": "6"} and state(double, "counted") == {"a": 13, "b": 7, "c": 8}
     world.journal.append(("c", 1))
-    world.open(factor=2).run(engine="local", accept_output_change=True)
-    assert state(world.open(factor=2)) == {"a": 13, "b": 7, "c": 10}
+    after.run(accept_output_change=True)
+    assert state(after.open(), "counted") == {"a": 13, "b": 7, "c": 10}
 
 
-def test_a_branch_that_is_behind_is_not_promoted(world: World) -> None:
+def test_a_branch_that_is_behind_is_not_promoted(world: Counts) -> None:
     r = world.three()
     r.branch("behind", at=0)
     r.replay(1, 1, into="behind", engine="local")
     with pytest.raises(InvalidInput, match="has not read source `journal` up to position `6`"):
         r.promote("behind", reason="too early")
     r.promote("behind", reason="now", catch_up=True, engine="local")
-    assert state(world.open()) == {"a": 8, "b": 4, "c": 4}
+    assert state(world.open(), "counted") == {"a": 8, "b": 4, "c": 4}
 
 
-def test_a_branch_that_passed_a_position_by_itself_has_to_begin_again(world: World) -> None:
+def test_a_branch_that_passed_a_position_by_itself_has_to_begin_again(world: Counts) -> None:
     r = world.open()
     r.run(engine="local")
     r.branch("alone", at=0)
     world.journal.append(("b", 3))
-    world.open().run(engine="local")
+    world.run()
     world.journal.append(("c", 4))
     world.open("alone").run(engine="local")
     with pytest.raises(InvalidInput, match="up to position `4`.*own position is `5`") as refused:
@@ -155,7 +155,7 @@ def test_a_branch_that_passed_a_position_by_itself_has_to_begin_again(world: Wor
         world.open().promote("alone", reason="too far", catch_up=True, engine="local")
 
 
-def test_rows_that_are_gone_end_a_replay_with_their_name(world: World) -> None:
+def test_rows_that_are_gone_end_a_replay_with_their_name(world: Counts) -> None:
     r = world.three()
     world.journal.remove(4)
     r.branch("again", at=0)
@@ -163,22 +163,23 @@ def test_rows_that_are_gone_end_a_replay_with_their_name(world: World) -> None:
         r.replay(1, into="again", engine="local")
 
 
-def test_a_renamed_or_moved_source_is_refused(world: World) -> None:
+def test_a_renamed_or_moved_source_is_refused(world: Counts) -> None:
     world.three()
     world.journal.append(("c", 1))
     with pytest.raises(InvalidInput, match="you renamed the source"):
-        world.open(name="other").run(engine="local")
+        world.but(counted(name="other")).run()
     other = Journal(str(world.folder / "copy.db"))
     other.append(("x", 1), *[("y", 1)] * 9)
+    moved = world.but(counted(source=other))
     with pytest.raises(InvalidInput, match="to which that position need not belong"):
-        world.open(source=other).run(engine="local")
-    r = world.open(source=other)
+        moved.run()
+    r = moved.open()
     r.adopt(sources=["journal"], reason="it moved")
     r.run(engine="local")
-    assert state(r) == {"a": 8, "b": 4, "c": 4, "y": 4}
+    assert state(r, "counted") == {"a": 8, "b": 4, "c": 4, "y": 4}
 
 
-def test_previews_status_and_skips_say_what_they_can(world: World) -> None:
+def test_previews_status_and_skips_say_what_they_can(world: Counts) -> None:
     r = world.three()
     assert r.opened.pipeline.preview(10)["journal"].num_rows == 6
     with pytest.raises(InvalidInput, match="nothing before it can be left out"):

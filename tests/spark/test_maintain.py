@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
+from tests.world import World, run
 from tidemill.engines import engine_for
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
@@ -21,16 +22,18 @@ pytestmark = pytest.mark.servers("start Spark")
 KEYS = 90_000
 
 
+def counts(p: tm.Pipeline, world: World) -> None:
+    world.read(p).groupBy("k").agg(n=tm.sum("n"), name="counts")
+
+
 def counted(folder: Path) -> tm.Repository:
-    (folder / "in").mkdir(parents=True)
-    p = tm.Pipeline("counts")
-    p.read(tm.Files(str(folder / "in"), schema="k long, n long")).groupBy("k").agg(n=tm.sum("n"), name="counts")
-    r = tm.open(p, root=str(folder / "root"), conf={"tidemill.disk_cache_bytes": 0})
-    r.init()
+    conf = {"tidemill.disk_cache_bytes": 0}
+    world = World(folder, counts, conf=conf, format="parquet", schema="k long, n long")
+    r = world.open()
     for number in range(2):
         keys = pa.array(range(number * KEYS // 2, number * KEYS // 2 + KEYS), pa.int64())
-        pq.write_table(pa.table({"k": keys, "n": pc.add(keys, 1)}), folder / "in" / f"{number}.parquet")
-        r.run(engine="local", tasks=1, batch_time=datetime(2026, 1, 1, number, tzinfo=UTC))
+        pq.write_table(pa.table({"k": keys, "n": pc.add(keys, 1)}), world.inbox / f"{number}.parquet")
+        run(r, tasks=1, batch_time=datetime(2026, 1, 1, number, tzinfo=UTC))
     return r
 
 

@@ -45,8 +45,8 @@ def test_operators_give_the_expected_results_on_spark(spark_session: Any, name: 
 
 @pytest.mark.parametrize(("name", "calls"), [("mapWithState", "rows"), ("transformWithStateInPandas", "timeout")])
 def test_a_function_that_fails_once_leaves_nothing(spark_session: Any, tmp_path: Path, name: str, calls: Calls) -> None:
-    folder = make_files(tmp_path / "data", files=4, rows=40)
-    fails_once_and_continues(name, calls, folder, tmp_path, {"spark": spark_session, "tasks": 2})
+    make_files(tmp_path / "in", files=4, rows=40)
+    fails_once_and_continues(name, calls, tmp_path, {"spark": spark_session, "tasks": 2})
 
 
 @pytest.mark.parametrize("kind", ["classic", "connect"])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.world import World, state
 
 pytestmark = pytest.mark.servers("start Spark")
 
@@ -71,7 +72,7 @@ def test_a_pipeline_of_a_notebook_or_a_module_reaches_the_workers(session: Any, 
     repository = tm.open(made(folder), root=str(folder / "root"))
     repository.init()
     repository.run(spark=session, tasks=2)
-    assert {row["k"]: row["state"] for row in repository.state("track").to_pylist()} == {"a": 20, "b": 10}
+    assert state(repository, "track") == {"a": 20, "b": 10}
 
 
 def test_an_error_of_a_function_has_traceback_operator_key_and_file(session: Any, folder: Path) -> None:
@@ -91,15 +92,15 @@ def test_an_error_behind_another_operator_names_the_row_in_its_file(session: Any
     def second(batch_time: int, key: int, row: Any, state: Any) -> Any:
         return (1 // (row.total - 10),)
 
-    p = tm.Pipeline("chain")
     cell: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(CODE, "<cell>", "exec"), cell)  # noqa: S102
-    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int"))
-    spec = tm.StateSpec.function(cell["track"])
-    first = rows.groupBy("k").mapWithState(spec, "int", "name string, total int", name="track")
-    first.groupBy("total").mapWithState(tm.StateSpec.function(second), "int", "x int", name="second")
-    r = tm.open(p, root=str(folder / "root"))
-    r.init()
+
+    def chain(p: tm.Pipeline, world: World) -> None:
+        spec = tm.StateSpec.function(cell["track"])
+        first = world.read(p).groupBy("k").mapWithState(spec, "int", "name string, total int", name="track")
+        first.groupBy("total").mapWithState(tm.StateSpec.function(second), "int", "x int", name="second")
+
+    r = World(folder, chain).open()
     with pytest.raises(tm.InvalidInput) as caught:
         r.run(spark=session, tasks=2)
     assert caught.value.first_line.endswith(
@@ -120,16 +121,15 @@ def test_a_union_with_an_initial_state_and_a_function_a_batch(session: Any, tmp_
         totals = both.group_by("k").aggregate([("total", "sum")]).rename_columns(["k", "total"])
         return totals, totals
 
-    p = tm.Pipeline("several")
-    sides = []
+    def united(p: tm.Pipeline, world: World) -> None:
+        left, right = (world.read(p, name, name) for name in ("left", "right"))
+        rows = left.unionByName(right).groupBy("k")
+        rows.apply_batch(add, "total long", "k string, total long").foreachBatch(called)
+
+    world = World(tmp_path, united, schema="k string, v long")
     for name in ("left", "right"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "0.csv").write_text(f"a,1\n{name},2\n")
-        files = tm.Files(str(tmp_path / name), format="csv", schema="k string, v long")
-        sides.append(p.read(files, name=name))
-    united = sides[0].unionByName(sides[1]).groupBy("k")
-    united.apply_batch(add, "total long", "k string, total long").foreachBatch(called)
-    r = tm.open(p, root=str(tmp_path / "root"))
+        world.arrive(f"a,1\n{name},2\n", inbox=name)
+    r = world.open(init=False)
     r.init(initial_state={"apply-batch": [("a", (100,)), ("quiet", (7,))]})
     r.run(session, tasks=2)
     assert calls == [(0, [("a", 102), ("left", 2), ("right", 2)])]

@@ -249,11 +249,55 @@ def test_if_needed_returns_the_commit_of_an_earlier_try(
     assert [version for version, _ in versions(shop)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (lambda r, **how: r.skip("bad.csv", "why", **how), lambda r, **how: r.skip("worse.csv", "why", **how)),
+        (lambda r, **how: r.rewind(0, "why", **how), lambda r, **how: r.rewind(-1, "why", **how)),
+        (
+            lambda r, **how: r.rewind(0, "why", ["b.csv"], **how),
+            lambda r, **how: r.rewind(0, "why", ["b.csv", "bad.csv"], **how),
+        ),
+        (
+            lambda r, **how: r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", **how),
+            lambda r, **how: r.reset(batch_time="2020-01-02T00:00:00Z", reason="why", **how),
+        ),
+    ],
+    ids=["skip", "rewind", "rewind without", "reset"],
+)
+def test_if_needed_makes_what_an_earlier_try_of_the_task_did_not(
+    first: Call, then: Call, shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in" / "worse.csv").write_text("a,more\n")
+    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
+    for name, value in task.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+    first(shop, if_needed=True)
+    monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
+    assert first(shop, if_needed=True).version == 2
+    assert then(shop, if_needed=True).version == 3
+    assert (first(shop, if_needed=True).version, then(shop, if_needed=True).version) == (2, 3)
+
+
+def test_a_dry_run_after_an_earlier_try_says_what_would_happen(
+    shop: tm.Repository, code: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "2"}
+    for name, value in task.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+    shop.rewind(0, "why")
+    shop.rewind(-1, "why")
+    plan = shop.rewind(0, "why", dry_run=True, if_needed=True)
+    status, out, _ = called(capfd, "rewind", *code, "--to=0", "--reason=why", "--dry-run", "--if-needed")
+    assert status == 0 and out["requires"] == plan.requires
+
+
 def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
     for action in (tm.Repository.replan, tm.Repository.skip, tm.Repository.rewind):
         given = {"replan": (" ",), "skip": ("bad.csv", ""), "rewind": (0, "")}[action.__name__]
         with pytest.raises(tm.InvalidInput, match="the reason is empty"):
             action(shop, *given)  # type: ignore[arg-type]
+        assert action(shop, *given, dry_run=True).lines(), "to look needs no reason"  # type: ignore[arg-type]
 
 
 def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:

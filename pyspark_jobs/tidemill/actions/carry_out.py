@@ -48,7 +48,7 @@ class Done:
 
 
 def look(repo: Opened, action: Action, expect: Expect | None = None) -> ActionPlan:
-    """Return what an action would do. Writes nothing. `Fenced` if that is not what was expected."""
+    """Return what an action would do; a look needs no reason. Writes nothing. `Fenced` if that was not expected."""
     plan = _look(repo, action)
     if expect is not None:
         refuse_unexpected(action, expect, plan)

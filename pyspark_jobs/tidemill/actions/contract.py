@@ -267,12 +267,19 @@ class CommitAction(Action):
     def made_before(self, repo: Opened) -> list[Commit]:
         """Return the commits by which earlier tries of this Airflow task did the same, oldest first.
 
-        One with the same kind and reason counts. If that try died before it had published, the next run publishes.
+        One that `repeats` finds counts, if it has the same kind and reason. If that try died before it had published,
+        the next run publishes.
         """
         from ..reading.tries import earlier_tries
 
         made = [repo.log.commit(version) for version in earlier_tries(repo)]
-        return [one for one in made if (one.kind, one.reason or "") == (self.kind, self.said_reason)]
+        same = [one for one in made if (one.kind, one.reason or "") == (self.kind, self.said_reason)]
+        return [one for one in same if self.repeats(repo, one)]
+
+    def repeats(self, repo: Opened, made: Commit) -> bool:
+        """Whether this action would do once more what `made` did, which has the same kind and reason."""
+        del repo, made
+        return True
 
     def first(self, plan: Any) -> Sequence[Changes]:
         """Return what versions before the commit record that change nothing else, one after the other."""

@@ -218,6 +218,16 @@ class Rewind(CommitAction):
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
         )
 
+    def repeats(self, repo: Opened, made: Commit) -> bool:
+        """Whether a commit went back to this version without these files."""
+        from ..repo.versions import number_of_version
+
+        version = -1 if made.restores is None else made.restores.version
+        wanted = {(None, one) if isinstance(one, str) else one for one in self._without}
+        found = {(one.source, one.path) for one in made.skipped}
+        same = {(None if (None, path) in wanted else source, path) for source, path in found}
+        return version == number_of_version(repo, self.to_version) and same == wanted
+
     def hold(self, repo: Opened, plan: RewindPlan) -> None:
         """Hold the version to restore, and complete what another process has committed since the look."""
         from ..publishing.publish import repair

@@ -194,7 +194,7 @@ def _act(
         return _looked_and_done(repository, action, expect, consent, out)
 
     repo = repository.opened
-    before = [one.version for one in action.made_before(repo)] if if_needed else []
+    before = [one.version for one in action.made_before(repo)] if if_needed and not consent.dry_run else []
     if before:
         words, fields = action.said_before(before)
         return reported_before(action.verb, before, repository, out, words, fields)

@@ -24,8 +24,17 @@ def noun_with_names(what: str, names: Sequence[str]) -> str:
     >>> noun_with_names("operator", ["sums"]), noun_with_names("sink", ["a", "b", "c"])
     ('operator `sums`', 'sinks `a`, `b` and `c`')
     """
+    return f"{what}{'s' if len(names) > 1 else ''} {names_of(names)}"
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Return names in code style, the last two with "and".
+
+    >>> names_of(["a"]), names_of(["a", "b", "c"])
+    ('`a`', '`a`, `b` and `c`')
+    """
     *rest, last = [f"`{name}`" for name in names]
-    return f"{what}s {', '.join(rest)} and {last}" if rest else f"{what} {last}"
+    return f"{', '.join(rest)} and {last}" if rest else last
 
 
 def version_ranges(versions: Sequence[int]) -> list[list[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -125,6 +126,7 @@ class _Range:
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
         self.failed: dict[int | None, list[pa.RecordBatch]] = {}
+        self.failed_rows: Counter[str] = Counter()
         self.failed_input_rows = 0
 
     def _times(self) -> _Times:
@@ -157,7 +159,7 @@ class _Range:
         self.inbox.check_read(self.level)
 
     def pass_on(self) -> None:
-        """Send the rows for operators of later levels on, with their counts of late rows.
+        """Send the rows for operators of later levels on, with their counts.
 
         Their keys are in the range of the same number there. So an operator that reads a source and another operator
         gets the rows of both at once.
@@ -169,6 +171,7 @@ class _Range:
         if self.index == 0:  # every range has the counts of all tasks
             labels = {port.label for one in later for port in one.ports}
             observed = self.sender.observed
+            observed.reached = {label: rows for label, rows in self.inbox.reached.items() if label in labels}
             observed.late = {label: rows for label, rows in self.inbox.late.items() if label in labels}
             observed.kept_late = {label: rows for label, rows in self.inbox.kept_late.items() if label in labels}
 
@@ -217,7 +220,8 @@ class _Range:
     def record(self, applied: _Applied, segments: Segments, grown: dict[str, int]) -> None:
         """Record an operator for the receipt, whose maps have `grown` by so many rows."""
         operator, counters = applied.operator, applied.counters
-        ports = self.batch.job.operators[operator.name].ports if self.index == 0 else ()
+        job = self.batch.job
+        ports = job.operators[operator.name].ports if self.index == 0 else ()
         late = {port.input.port: rows for port in ports if (rows := self.inbox.late.get(port.label, 0))}
         self.state[operator.name] = segments
         self.rows[operator.name] = grown
@@ -233,6 +237,9 @@ class _Range:
             late_rows=sum(late.values()),
             late_inputs={name: rows for name, rows in late.items() if name},
             kept_late_rows=sum(self.inbox.kept_late.get(port.label, 0) for port in ports),
+            reached_rows=sum(self.inbox.reached.get(port.label, 0) for port in ports),
+            failed_rows=self.failed_rows[operator.name],
+            behind=sorted({name for port in ports for name in job.upstream_of(port)}),
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
@@ -254,7 +261,7 @@ class _Range:
             ) from error
 
     def _quarantine_failed(self, operator: BoundOperator, handle: Handle, chunks: list[Chunk]) -> None:
-        """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
+        """Keep the rows of keys whose calls failed for quarantine. The batch counts those of files only."""
         for number, rows, reasons in handle.take_quarantined():
             head = chunks[number].head
             split, label = head.split, self.batch.job.operators[operator.name].ports[head.port].label
@@ -263,6 +270,7 @@ class _Range:
                 of_split = self.batch.plan.splits[split]
                 numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
             self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, label, of_split))
+            self.failed_rows[operator.name] += rows.num_rows
             self.failed_input_rows += rows.num_rows if split is not None else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> OpenedMap:

@@ -114,11 +114,20 @@ class Inbox:
         return found
 
     @property
+    def reached(self) -> dict[str, int]:
+        """Rows that reached operators, by the label of the input."""
+        return self._total("reached")
+
+    @property
     def late(self) -> dict[str, int]:
         """Late rows, by the label of the operator's input."""
+        return self._total("late")
+
+    def _total(self, counts: str) -> dict[str, int]:
+        """Return the sums over all senders of rows by label."""
         total: Counter[str] = Counter()
         for header in self.headers:
-            total.update(header.observed.late)
+            total.update(getattr(header.observed, counts))
         return dict(total)
 
     @property
@@ -129,10 +138,7 @@ class Inbox:
     @property
     def kept_late(self) -> dict[str, int]:
         """Late rows that operators with `late="keep"` are given, by the label of the input."""
-        total: Counter[str] = Counter()
-        for header in self.headers:
-            total.update(header.observed.kept_late)
-        return dict(total)
+        return self._total("kept_late")
 
     @property
     def kept_late_rows(self) -> int:

@@ -85,6 +85,12 @@ class Sender:
         made: pa.RecordBatch = handle.prepare_splits(flow.read_columns(rows, port), counts, data_pass)
         return made
 
+    def count_reached(self, port: Port, rows: int) -> None:
+        """Count rows that reached an input of an operator, before the late ones are removed."""
+        counts = self.observed.reached
+        if rows:
+            counts[port.label] = counts.get(port.label, 0) + rows
+
     @property
     def prepared(self) -> list[Port]:
         """The inputs whose rows were prepared so far."""
@@ -195,6 +201,7 @@ class Outgoing:
 
     def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Send rows to the ranges of their keys, without the late ones."""
+        self.sender.count_reached(port, rows.num_rows)
         prepared = self.sender.prepare(port, rows)
         if prepared.late is not None:
             self._count_late(port, rows.filter(prepared.late))

@@ -52,6 +52,7 @@ def _sent(sender: Sender, several: Several, arrived: _Arrived) -> Iterator[Item]
     for name, bounds in arrived.event_times:
         wire.widen(observed.event_times, name, bounds)
     for turn, (port, rows) in enumerate(arrived.rows):
+        sender.count_reached(port, rows.num_rows)
         prepared = sender.prepare_splits(port, rows, files.counts)
         head = wire.ChunkHead(
             wire.ROWS, sender.task, port.operator.name, (first, 0, turn), 0, first, 0, port=port.number

@@ -85,6 +85,8 @@ class Observed:
     event_times: Bounds = field(default_factory=dict)
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time, if it is after the batch time."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Rows that reached an operator, late ones among them, by the label of its input."""
     late: dict[str, int] = field(default_factory=dict)
     """Late rows, by the label of the operator's input."""
     late_rows: int = 0

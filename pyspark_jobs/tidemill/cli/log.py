@@ -55,7 +55,7 @@ def log(target: Target, limit: int | None, out: Output) -> int:
 
 def _row(commit: Commit, newest: Commit | None, tags: Any, refs: Refs | None) -> dict[str, Any]:
     from ..protocol.history import is_effective
-    from ..protocol.progress import iso
+    from ..protocol.progress import iso, lost_behind
 
     return {
         "version": commit.version,
@@ -69,6 +69,7 @@ def _row(commit: Commit, newest: Commit | None, tags: Any, refs: Refs | None) ->
         "late_rows": commit.counts.late_rows,
         "quarantined_rows": commit.counts.quarantined_rows,
         "quarantined_files": commit.counts.quarantined_files,
+        "lost_behind": lost_behind(commit),
         "restores": None if commit.restores is None else commit.restores.version,
         "promoted": None
         if commit.promoted is None or refs is None

@@ -76,7 +76,7 @@ def line(progress: BatchProgress, waiting: str = "waiting") -> str:
         f"{progress.processedRowsPerSecond:,.0f} rows/s, {progress.late_rows:,} late, "
         f"{progress.quarantined_rows:,} quarantined{_bad_files(progress)}, "
         f"{count_of(progress.numFilesOutstanding, 'file')} {waiting}"
-    )
+    ) + "".join(f"; {lost}" for lost in progress.lost_behind)
 
 
 def _bad_files(progress: BatchProgress) -> str:

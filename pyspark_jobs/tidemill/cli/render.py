@@ -123,6 +123,7 @@ def _remarks(row: Mapping[str, Any]) -> str:
     remarks = [f"tag {name}" for name in row["tags"]]
     remarks += ["undone"] if row["undone"] else []
     remarks += [f"{count_of(row['quarantined_files'], 'file')} in quarantine"] if row["quarantined_files"] else []
+    remarks += row["lost_behind"]
     remarks += [f"to version {row['restores']}"] if row["restores"] is not None else []
     if row["promoted"] is not None:
         remarks.append(f"version {row['promoted']['version']} of `{row['promoted']['branch']}`")
@@ -157,6 +158,7 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         if last["quarantined_files"]:
             words[-1] += f" with {count_of(last['quarantined_files'], 'file')}"
         rows.append(("last batch", ", ".join([*words, count_of(last["files"], "file")])))
+        rows += [("", lost) for lost in status.lost_behind]
     rows += _each("watermark", {name: _watermark(status, name) for name in status.watermarks})
     rows += _each(
         "operator",

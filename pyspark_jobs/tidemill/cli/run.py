@@ -163,6 +163,10 @@ def _head_name(repository: Repository) -> str:
     return "version -1, no batch yet" if head is None else f"version {head.version}"
 
 
+_MOST_LOST = 5
+"""How many lines say what was lost behind operators. `tidemill log` has all of them."""
+
+
 def _not_applied(late: int, quarantined: int, bad_files: int, keeps_late: bool) -> list[str]:
     """Return the line that reports late and quarantined rows, if there are any. Dropped rows are in no quarantine."""
     words = []
@@ -198,6 +202,7 @@ def _summary(verb: str, repository: Repository, done: Drained, seconds: float) -
             sum(getattr(p, n) for p in done.progress) for n in ("late_rows", "quarantined_rows", "quarantined_files")
         )
         lines += _not_applied(late, quarantined, bad_files, _quarantines_late_rows(repository))
+        lines += [f"version {one.version}: {lost}" for one in done.progress for lost in one.lost_behind][:_MOST_LOST]
     if done.already:
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]

@@ -11,6 +11,7 @@ from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ..counts import names_of
 from ..values import dataclass
 from .records import Commit
 
@@ -32,7 +33,9 @@ class BatchProgress:
     watermark. `outputs` maps each sink to its number of rows. `stateChanges` says by operator, in words, how the
     columns of its state changed because the code changed. `engine` is the one that ran the batch: `local`, `spark` or
     `connect`. `peakMemoryBytes` is the greatest amount of private memory of a task's process; mapped files do not
-    count.
+    count. `operators` has the same three counts for each operator: they add up to the rows that reached it, from files
+    or from other operators. `lost_behind` says in words which rows were late for, or failed in, operators behind
+    others; the counts of input rows lack them.
     """
 
     id: str
@@ -65,6 +68,8 @@ class BatchProgress:
     engine: str = ""
     peakMemoryBytes: int = 0
     quarantined_files: int = 0
+    operators: dict[str, dict[str, int]] = field(default_factory=dict)
+    lost_behind: list[str] = field(default_factory=list)
 
     def json(self) -> str:
         """Return the progress as one line of JSON."""
@@ -120,7 +125,23 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
         engine=commit.engine.get("name", ""),
         peakMemoryBytes=commit.peak_memory_bytes,
         quarantined_files=counts.quarantined_files,
+        operators={
+            name: {count: getattr(metrics, count) for count in ("applied_rows", "late_rows", "quarantined_rows")}
+            for name, metrics in sorted(commit.operators.items())
+        },
+        lost_behind=lost_behind(commit),
     )
+
+
+def lost_behind(commit: Commit) -> list[str]:
+    """Return which rows were late for, or failed in, operators behind others: the counts of input rows lack them."""
+    found = []
+    for name, metrics in sorted(commit.operators.items()):
+        counts = [(metrics.late_rows, "late for"), (metrics.quarantined_rows, "quarantined by")]
+        words = [f"{rows:,} {what}" for rows, what in counts if rows and metrics.behind]
+        if words:
+            found.append(f"{' and '.join(words)} `{name}`, behind {names_of(metrics.behind)}")
+    return found
 
 
 def _event_time(commit: Commit) -> dict[str, str]:

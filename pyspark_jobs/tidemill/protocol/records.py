@@ -174,15 +174,32 @@ class OperatorMetrics:
     """The reason of one failed key, in one line: the first in sort order. Quarantine files have the reason per row."""
     late_inputs: dict[str, Count] = field(default_factory=dict)
     """Late rows by input, if the operator has several."""
+    reached_rows: Count = 0
+    """Rows that reached the operator, from files or other operators. 0 in records that do not have it."""
+    failed_rows: Count = 0
+    """Rows of keys whose calls raised under `on_error="quarantine"`."""
+    behind: list[str] = field(default_factory=list)
+    """The operators whose rows it is given."""
+
+    @property
+    def applied_rows(self) -> int:
+        """Rows that the operator applied; a duplicate that it drops is applied, too."""
+        return max(self.reached_rows - self.late_rows - self.failed_rows, 0)
+
+    @property
+    def quarantined_rows(self) -> int:
+        """Rows that failed in the operator. They are in quarantine."""
+        return self.failed_rows
 
     def plus(self, other: OperatorMetrics) -> OperatorMetrics:
         """Return the sum of both, field by field. `failure` is the one that sorts first."""
-        names = [one.name for one in dataclasses.fields(self) if one.name not in ("failure", "late_inputs")]
+        names = [one.name for one in dataclasses.fields(self) if one.type in ("Count", "SignedCount")]
         values = {name: getattr(self, name) + getattr(other, name) for name in names}
         return OperatorMetrics(
             **values,
             failure=min(filter(None, (self.failure, other.failure)), default=""),
             late_inputs=dict(Counter(self.late_inputs) + Counter(other.late_inputs)),
+            behind=self.behind or other.behind,
         )
 
 

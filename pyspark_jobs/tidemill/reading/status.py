@@ -46,6 +46,9 @@ class Status:
     published_known: bool
     """Whether every record of publishing could be read."""
     last_batch: dict[str, int]
+    """Counts of input rows and files."""
+    lost_behind: list[str]
+    """In words: rows of the newest batch that were late for, or failed in, operators behind others."""
     oldest_waiting_s: float | None
     """Age of the oldest waiting file or requeued row, in seconds; None if nothing waits."""
     since_commit_s: float | None
@@ -65,7 +68,7 @@ class Status:
 
 def status(repo: Opened) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
-    from ..protocol.progress import iso
+    from ..protocol.progress import iso, lost_behind
     from ..protocol.retained import seen_floor
     from ..repo.identity import warn_if_moved
     from ..repo.versions import branch_name
@@ -109,6 +112,7 @@ def status(repo: Opened) -> Status:
             "quarantined_files": head.counts.quarantined_files,
             "files": head.counts.input_files,
         },
+        lost_behind=[] if head is None else lost_behind(head),
         oldest_waiting_s=_age_s(seen.listed_ms, seen.oldest_ms),
         since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
         watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),

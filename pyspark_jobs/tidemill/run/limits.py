@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..batch.quarantine import LATE_REASON
-from ..counts import count_of
+from ..counts import count_of, names_of
 from ..errors import InvalidInput
+from ..names import operator_of
 from ..protocol.progress import iso
-from ..protocol.records import Commit, LateRow
+from ..protocol.records import Commit, LateRow, OperatorMetrics
 from ..quarantine.rejects import quarantined
 from ..quarantine.rows import ABANDON_PLAN, FILE, LATE, REJECT_SCHEMA
 from ..repo.opened import Opened
@@ -37,6 +38,14 @@ def check_rows(repo: Opened, commit: Commit) -> None:
             commit, f"{count_of(late, 'late row')} ({where})", "fail_if_late", settings.fail_if_late,
             _examples(repo.store, commit, is_late=True) or [_shown(row) for row in commit.late_examples],
         )  # fmt: skip
+    for name, metrics in commit.operators.items():
+        late = metrics.late_rows + metrics.kept_late_rows
+        if _exceeds(late, metrics.reached_rows, settings.fail_if_late):
+            examples = [_shown(row) for row in commit.late_examples if operator_of(row.operator) == name]
+            raise _refusal(
+                commit, f"{count_of(late, 'late row')} for {_placed(name, metrics)}", "fail_if_late",
+                settings.fail_if_late, examples, of=metrics.reached_rows,
+            )  # fmt: skip
     limit = settings.fail_if_quarantined
     bad_files = count_of(counts.quarantined_files, "quarantined file")
     if _exceeds(counts.quarantined_rows, counts.input_rows, limit):
@@ -46,6 +55,15 @@ def check_rows(repo: Opened, commit: Commit) -> None:
     if _exceeds(counts.quarantined_files, counts.input_files, limit):
         examples = _examples(repo.store, commit, is_late=False, kind=FILE)
         raise _refusal(commit, bad_files, "fail_if_quarantined", limit, examples, of=counts.input_files)
+    for name, metrics in commit.operators.items():
+        if _exceeds(metrics.quarantined_rows, metrics.reached_rows, limit):
+            found = f"{count_of(metrics.quarantined_rows, 'row')} quarantined by {_placed(name, metrics)}"
+            examples = _examples(repo.store, commit, is_late=False, operator=name)
+            raise _refusal(commit, found, "fail_if_quarantined", limit, examples, of=metrics.reached_rows)
+
+
+def _placed(name: str, metrics: OperatorMetrics) -> str:
+    return f"operator `{name}`" + (f", behind {names_of(metrics.behind)}," if metrics.behind else "")
 
 
 def _exceeds(rows: int, of: int, limit: str) -> bool:
@@ -65,16 +83,20 @@ def _refusal(
     )
 
 
-def _examples(store: Store, commit: Commit, is_late: bool, kind: str | None = None) -> list[str]:
-    """Return the first rows in quarantine that are late, or that are not; with `kind`, only those of that kind."""
+def _examples(
+    store: Store, commit: Commit, is_late: bool, kind: str | None = None, operator: str | None = None
+) -> list[str]:
+    """Return the first rows in quarantine that are late, or that are not; with `kind` or `operator` only such rows."""
     found = (
-        f"file `{row['file']}`"
+        ("an output" if row["file"] is None else f"file `{row['file']}`")
         + ("" if row["line"] is None else f", line {row['line']}")
         + ("" if row["row"] is None else f", row {row['row']}")
         + f": {row['reason']}"
         + ("" if row["text"] is None else f": {row['text']}")
         for row in _quarantined(store, commit)
-        if (row["kind"] == LATE) == is_late and kind in (None, row["kind"])
+        if (row["kind"] == LATE) == is_late
+        and kind in (None, row["kind"])
+        and operator in (None, *map(operator_of, str(row["operator"]).split(",")))
     )
     return [example for _, example in zip(range(_EXAMPLES), found, strict=False)]
 

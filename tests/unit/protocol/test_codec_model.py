@@ -21,7 +21,8 @@ OMITTED_IF_EMPTY = {
     "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
     "shown_by", "sink", "forgotten", "forgotten_at", "replays", "computed", "promoted", "promotions", "state_changes",
     "kept_late_rows", "late_examples", "bad_files", "quarantined_files", "released", "follows", "following",
-    "operators_through", "peak_memory_bytes", "position", "positions", "late_inputs",
+    "operators_through", "peak_memory_bytes", "position", "positions", "late_inputs", "reached_rows", "failed_rows",
+    "behind",
 }  # fmt: skip
 
 

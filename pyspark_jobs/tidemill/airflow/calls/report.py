@@ -33,6 +33,7 @@ def progress(event: Event) -> str:
     ):
         if event.get(key):
             parts.append(f"{event[key]:,} {words}")
+    parts += event.get("lost_behind") or []
     if event.get("quarantined_files"):
         parts.append(f"{count_of(event['quarantined_files'], 'file')} quarantined")
     if event.get("numFilesOutstanding"):

@@ -39,7 +39,7 @@ SCHEMAS = {"op": {"maps": {"m": COLUMNS.describe()}}}
 
 
 @dataclass
-class World:
+class Merged:
     """The versions of one map, the entries, and what each version must show."""
 
     chance: random.Random
@@ -125,7 +125,7 @@ def test_every_version_reads_as_a_dict_beside_batches_and_merges(
 ) -> None:
     """With few layers, batches merge what bases merge too, and drop tombstones."""
     monkeypatch.setattr(layers, "_layers_to_merge", lambda rows, changed: max(1, len(rows) + 2 - most_layers))
-    world, begun = World(random.Random(100 * seed + most_layers), seed % 2 or None), list[Any]()
+    world, begun = Merged(random.Random(100 * seed + most_layers), seed % 2 or None), list[Any]()
     first = merge_choice._first_layer
     monkeypatch.setattr(
         merge_choice,

@@ -6,12 +6,12 @@ Here they are only declared. The Rust engine computes them, and decides which co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, repr_of
 from ..protocol.tied import is_recorded
 from ..schema import type_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
@@ -31,6 +31,35 @@ class Aggregate:
     def __str__(self) -> str:
         more = [str(argument) for argument in (self.by, self.parameter) if argument is not None]
         return f"{self.function}({', '.join([self.column or '*', *more])})"
+
+    def alias(self, name: str) -> NamedAggregate:
+        """Name the column, for `.agg(tm.sum("v").alias("total"))`. Spark: `Column.alias`."""
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"alias of {self}: found {name!r}, expected the name of a column")
+        return NamedAggregate(name, self)
+
+
+@dataclass(frozen=True)
+class NamedAggregate:
+    """An aggregate with the name of its column, as `alias` returns it."""
+
+    name: str
+    aggregate: Aggregate
+
+
+def named(columns: Iterable[object], functions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `.agg` by the names of their columns, those with an alias first."""
+    found: dict[str, Any] = {}
+    for one in columns:
+        if not isinstance(one, NamedAggregate):
+            raise InvalidInput(
+                f"agg: found {repr_of(one)}, expected aggregates that have a name",
+                hint='name each column: .agg(n=tm.count(), total=tm.sum("x")), or .agg(tm.sum("x").alias("total"))',
+            )
+        if one.name in found or one.name in functions:
+            raise InvalidInput(f"agg: two columns have the name `{one.name}`", hint="give each its own name")
+        found[one.name] = one.aggregate
+    return found | dict(functions)
 
 
 def tied_inputs(calls: Iterable[tuple[str, Aggregate]], schema: pa.Schema) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import InvalidInput, repr_of
-from ..operators.functions import Aggregate
+from ..operators.functions import Aggregate, NamedAggregate, named
 from ..operators.groups_with_state import GroupStateOperator, GroupsWithStateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..operators.pandas_with_state import PandasWithStateOperator
@@ -222,8 +222,13 @@ class GroupedStream(Generic[S]):
         chosen = "drop-duplicates-within-watermark" if name is None else name
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
-    def agg(self, *unnamed: Any, name: str | None = None, outputMode: str | None = None, **functions: Aggregate) -> S:
+    def agg(
+        self, *columns: NamedAggregate, name: str | None = None, outputMode: str | None = None, **functions: Aggregate
+    ) -> S:
         """Compute running aggregates in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
+
+        As in Spark, a column may be named by `.agg(tm.sum("x").alias("total"))`, also `name` or `outputMode`. Columns
+        with an alias come first.
 
         Grouped by `tm.window(…)`, or by the event time of `.withWatermark`, `outputMode` decides what is emitted:
 
@@ -241,18 +246,15 @@ class GroupedStream(Generic[S]):
         """
         from ..operators.aggregate import AggregateOperator
 
-        if unnamed:
-            raise InvalidInput(
-                f"agg: found {repr_of(unnamed[0])}, expected aggregates as keyword arguments",
-                hint='name each column: .agg(n=tm.count(), total=tm.sum("x"))',
-            )
         for parameter, given in (("name", name), ("outputMode", outputMode)):
             if isinstance(given, Aggregate):
                 raise InvalidInput(
                     f"agg: `{parameter}` is an argument of agg and cannot name an aggregate; found {parameter}={given}",
-                    hint=f"use another name and rename it: .sql('SELECT other AS \"{parameter}\", … FROM rows')",
+                    hint=f'use an alias, such as .agg(tm.count().alias("{parameter}"))',
                 )
-        return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
+        return self.add(
+            AggregateOperator.declare("agg" if name is None else name, named(columns, functions), outputMode)
+        )
 
     def apply_batch(
         self, step: Step, stateSchema: Any, outputSchema: Any, *, name: str | None = None, on_error: str = "fail"

@@ -1,0 +1,51 @@
+"""`.agg` with aliases, as users of Spark write it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+
+
+def grouped() -> Any:
+    return tm.Pipeline("named").read(tm.Rows("k string, v long")).groupBy("k")
+
+
+def test_aliases_name_columns_and_come_before_keywords() -> None:
+    p = tm.Pipeline("named")
+    rows = p.read(tm.Rows("k string, v long"))
+    rows.groupBy("k").agg(tm.count("*").alias("n"), tm.sum("v").alias("total"), most=tm.max("v"))
+    assert tm.testing.Tester(p).batch([("a", 1), ("a", 5)]).outputs == [("a", 2, 6, 5)]
+    with_keywords = grouped().agg(n=tm.count(), total=tm.sum("v"), most=tm.max("v"))
+    with_aliases = grouped().agg(tm.count().alias("n"), tm.sum("v").alias("total"), tm.max("v").alias("most"))
+    assert with_aliases.schema == with_keywords.schema
+
+
+def test_a_column_may_have_the_name_of_an_argument() -> None:
+    found = grouped().agg(tm.count().alias("name"), tm.sum("v").alias("outputMode"), name="counts")
+    assert found.schema.names == ["k", "name", "outputMode"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "keywords", "said"),
+    [
+        ([tm.count()], {}, "expected aggregates that have a name"),
+        (["v"], {}, "found 'v', expected aggregates that have a name"),
+        ([{"v": "sum"}], {}, "expected aggregates that have a name"),
+        ([tm.count().alias("n"), tm.sum("v").alias("n")], {}, "two columns have the name `n`"),
+        ([tm.count().alias("n")], {"n": tm.sum("v")}, "two columns have the name `n`"),
+        ([tm.count().alias("k")], {}, "the output column `k` is also a key column"),
+        ([], {"n": tm.count().alias("m")}, "expected an aggregate such as"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(columns: list[Any], keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(tm.InvalidInput, match=said):
+        grouped().agg(*columns, **keywords)
+
+
+@pytest.mark.parametrize("name", ["", None, 7])
+def test_an_alias_is_text(name: Any) -> None:
+    with pytest.raises(tm.InvalidInput, match=r"alias of count\(\*\): found .*, expected the name of a column"):
+        tm.count().alias(name)

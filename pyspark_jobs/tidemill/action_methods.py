@@ -11,11 +11,13 @@ from .reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import date, datetime, timedelta
     from typing import Any
 
     from .actions.adopt import AdoptPlan
+    from .actions.branch import BranchPlan
     from .actions.carry_out import Expect
+    from .actions.drop_branch import DropBranchPlan
     from .actions.forget import ForgetReport
     from .actions.maintain import MaintainReport
     from .actions.migrate import MigratePlan
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .actions.tag import TagPlan
     from .actions.untag import UntagPlan
     from .batch.rewriting import Function
+    from .branches.branch import BranchInfo
     from .protocol.records import Commit
     from .protocol.refs import Refs
     from .repo.versions import Tagged
@@ -732,4 +735,129 @@ class ActionMethods(Reader):
         from .actions.untag import Untag
 
         made: Tagged | UntagPlan = act(self.opened, Untag(name=name, reason=reason), dry_run, expect, False)
+        return made
+
+    @overload
+    def branch(
+        self,
+        name: str,
+        at: int | str | date | None = None,
+        publish_to: str | None = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> BranchInfo: ...
+    @overload
+    def branch(
+        self,
+        name: str,
+        at: int | str | date | None = None,
+        publish_to: str | None = None,
+        reason: str = "",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> BranchPlan: ...
+    def branch(
+        self,
+        name: str,
+        at: int | str | date | None = None,
+        publish_to: str | None = None,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> BranchInfo | BranchPlan:
+        """Start a branch at a version of this one, and return what it is. Nothing is copied.
+
+        `at`: a number, a tag, or a time (a datetime or ISO text), which means the newest version with a batch time up
+        to then; default is the newest version. `tm.open(…, branch=name)` opens the branch: it has the
+        versions of this one up to `at`, and its own ones after that, with the next numbers. It publishes nothing,
+        unless `publish_to` gives its sinks a place of their own: each gets a folder with its `name` there. Functions of
+        `foreachBatch` are not called for a branch. The entry records `reason`.
+
+        `InvalidInput` for a name in use or not allowed, a version that is not kept, or a place with files of this
+        pipeline. Then nothing has changed.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing. `if_needed`: if the branch is there with this start, return what that made; of no effect in a
+        dry run.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("tries")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-branch")
+        >>> _ = r.init()
+        >>> r.branch("fix").fork_version
+        -1
+        >>> tm.open(p, root="memory://docs-branch", branch="fix")
+        Repository('memory://docs-branch/tries', branch='fix-1')
+        """
+        from .actions.branch import Branch
+        from .actions.carry_out import act
+
+        made: BranchInfo | BranchPlan = act(
+            self.opened, Branch(name=name, at=at, publish_to=publish_to, reason=reason), dry_run, expect, if_needed
+        )
+        return made
+
+    @overload
+    def drop_branch(
+        self,
+        name: str,
+        reason: str = "",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: Literal[False] = False,
+    ) -> BranchInfo: ...
+    @overload
+    def drop_branch(
+        self,
+        name: str,
+        reason: str = "",
+        *,
+        dry_run: Literal[False] = False,
+        expect: Expect | None = None,
+        if_needed: bool,
+    ) -> BranchInfo | None: ...
+    @overload
+    def drop_branch(
+        self,
+        name: str,
+        reason: str = "",
+        *,
+        dry_run: Literal[True],
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> DropBranchPlan: ...
+    def drop_branch(
+        self,
+        name: str,
+        reason: str = "",
+        *,
+        dry_run: bool = False,
+        expect: Expect | None = None,
+        if_needed: bool = False,
+    ) -> BranchInfo | DropBranchPlan | None:
+        """End the branch `name`, and return what it was. `maintain` then deletes the objects that only it needed.
+
+        The entry records `reason`. `InvalidInput` for an unknown branch, for `main`, or while a tag or another branch
+        needs its versions.
+
+        `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
+        `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is
+        done, or nothing. `if_needed`: if the branch does not exist, return None; of no effect in a dry run.
+        """
+        from .actions.carry_out import act
+        from .actions.drop_branch import DropBranch
+
+        made: BranchInfo | DropBranchPlan | None = act(
+            self.opened, DropBranch(name=name, reason=reason), dry_run, expect, if_needed
+        )
         return made

@@ -8,7 +8,6 @@ fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from .action_methods import ActionMethods
@@ -20,7 +19,6 @@ from .repo.init import init
 from .repo.open import open_repository
 
 if TYPE_CHECKING:
-    from .branches.branch import BranchInfo
     from .branches.check import CheckReport
     from .branches.replay import ReplayReport
     from .run.drain import Drained, Limits, OnProgress
@@ -169,43 +167,6 @@ class Repository(ActionMethods):
         from .branches.check import check, check_against
 
         return check(self.opened) if against is None else check_against(self.opened, against, tolerance)
-
-    def branch(
-        self, name: str, at: int | str | date | None = None, publish_to: str | None = None, reason: str = ""
-    ) -> BranchInfo:
-        """Start a branch at a version of this one, and return what it is. Nothing is copied.
-
-        `at`: a number, a tag, or a time (a datetime or ISO text), which means the newest version with a batch time up
-        to then; default is the newest version. `tm.open(…, branch=name)` opens the branch: it has the
-        versions of this one up to `at`, and its own ones after that, with the next numbers. It publishes nothing,
-        unless `publish_to` gives its sinks a place of their own: each gets a folder with its name there. Functions of
-        `foreachBatch` are not called for a branch.
-
-        `InvalidInput` for a name in use or not allowed, a version that is not kept, or a place with files of this
-        pipeline. Then nothing has changed.
-
-        >>> import tidemill as tm
-        >>> p = tm.Pipeline("tries")
-        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
-        >>> r = tm.open(p, root="memory://docs-branch")
-        >>> _ = r.init()
-        >>> r.branch("fix").fork_version
-        -1
-        >>> tm.open(p, root="memory://docs-branch", branch="fix")
-        Repository('memory://docs-branch/tries', branch='fix-1')
-        """
-        from .branches.branch import branch
-
-        return branch(self.opened, name, at, publish_to, reason)
-
-    def drop_branch(self, name: str, reason: str = "") -> BranchInfo:
-        """End a branch, and return what it was. `maintain` then deletes the objects that only it needed.
-
-        `InvalidInput` for an unknown branch, for `main`, or while a tag or another branch needs its versions.
-        """
-        from .branches.branch import drop_branch
-
-        return drop_branch(self.opened, name, reason)
 
     def replay(
         self,

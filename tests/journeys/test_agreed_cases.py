@@ -58,6 +58,13 @@ def tagged(folder: Path) -> tm.Repository:
     return r
 
 
+def forked(folder: Path) -> tm.Repository:
+    """Branch `fix` starts at version 0, and has not read the second file."""
+    r = two(folder)
+    r.branch("fix", 0)
+    return r
+
+
 def moved(folder: Path) -> tm.Repository:
     """A repository that was made at another place."""
     two(folder, "first")
@@ -128,6 +135,18 @@ CASES = {
         lambda folder, r: r.tag("good", 1, move=True),
         "tag `good` of version 0 is removed",
     ),
+    "branch": Case(
+        tagged,
+        lambda r, folder, **how: r.branch("fix", "good", str(folder / "place"), "why", **how),
+        lambda folder, r: r.tag("good", 1, move=True),
+        "branch `fix` will start at version 0 of `main`",
+    ),
+    "drop_branch": Case(
+        forked,
+        lambda r, folder, **how: r.drop_branch("fix", "why", **how),
+        lambda folder, _: run(world(folder).open("fix")),
+        "branch `fix` ends; its versions can no longer be read",
+    ),
 }
 
 
@@ -159,7 +178,7 @@ def test_every_action_has_a_case() -> None:
     assert {*ACTS, *CASES} == set(ACTIONS)
 
 
-@pytest.mark.parametrize("verb", ["adopt", "tag", "untag"])
+@pytest.mark.parametrize("verb", ["adopt", "tag", "untag", "branch"])
 def test_an_entry_is_compared_with_the_entries_that_it_follows(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,16 +186,64 @@ def test_an_entry_is_compared_with_the_entries_that_it_follows(
     case = CASES[verb]
     r = case.begin(tmp_path)
     plan = case.act(r, tmp_path, dry_run=True)
-    probe, other = carry_out.probe, tm.open(r.opened.pipeline, root=str(tmp_path / "root"))
+    other = tm.open(r.opened.pipeline, root=str(tmp_path / "root"))
+    before_the_append(monkeypatch, lambda: case.meanwhile(tmp_path, other))
+    with pytest.raises(tm.Fenced, match="what would happen now is not what was expected"):
+        case.act(r, tmp_path, expect=plan)
+
+
+def before_the_append(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Let something happen once after the next look, and before its conditional create."""
+    probe = carry_out.probe
 
     def meanwhile(store: Any) -> None:
         monkeypatch.setattr(carry_out, "probe", probe)
-        case.meanwhile(tmp_path, other)
+        do()
         probe(store)
 
     monkeypatch.setattr(carry_out, "probe", meanwhile)
-    with pytest.raises(tm.Fenced, match="what would happen now is not what was expected"):
-        case.act(r, tmp_path, expect=plan)
+
+
+def test_a_branch_that_another_caller_starts_meanwhile_is_accepted_only_if_it_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r = two(tmp_path)
+    other = opened(tmp_path)
+    before_the_append(monkeypatch, lambda: other.branch("fix", 0))
+    made = r.branch("fix", 0, if_needed=True)
+    assert [one for one in other.branches() if one.name == "fix"] == [made]
+    assert r.branch("fix", 0, if_needed=True, expect="refs:gone") == made
+    before_the_append(monkeypatch, lambda: other.branch("new", 0))
+    with pytest.raises(tm.InvalidInput, match="branch `new` exists already; it starts at version 0"):
+        r.branch("new", 1, if_needed=True)
+    for how in ({}, {"dry_run": True}, {"dry_run": True, "if_needed": True}):
+        with pytest.raises(tm.InvalidInput, match="branch `fix` exists already"):
+            r.branch("fix", 0, **how)  # type: ignore[call-overload]
+
+
+def test_a_branch_that_another_caller_drops_meanwhile_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r = forked(tmp_path)
+    plan = r.drop_branch("fix", dry_run=True)
+    before_the_append(monkeypatch, lambda: opened(tmp_path).drop_branch("fix"))
+    assert r.drop_branch("fix", expect=plan) == plan.branch
+    assert r.drop_branch("fix", if_needed=True) is None
+    with pytest.raises(tm.InvalidInput, match="unknown branch `fix`"):
+        r.drop_branch("fix", if_needed=True, dry_run=True)
+
+
+def test_a_branch_starts_only_at_the_version_that_was_agreed_to(tmp_path: Path) -> None:
+    r = two(tmp_path)
+    plan = r.branch("fix", publish_to=str(tmp_path / "place"), dry_run=True)
+    place = f"it will publish to `{tmp_path / 'place'}`"
+    assert plan.lines() == ["branch `fix` will start at version 1 of `main`", place]
+    r.tag("another", 0)
+    assert r.branch("fix", publish_to=str(tmp_path / "place"), dry_run=True).requires == plan.requires
+    two(tmp_path, names="c")
+    with pytest.raises(tm.Fenced):
+        r.branch("fix", publish_to=str(tmp_path / "place"), expect=plan)
+    assert r.branch("fix", 1, str(tmp_path / "place"), expect=plan).fork_version == 1
 
 
 def test_an_entry_about_something_else_does_not_matter(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_the_commands_start_list_use_and_end_a_branch(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDEMILL_ROOT", "root")
     assert main(["branch", "shop.py:p", "fix", "--at", "1", "--dry-run"]) == 0
-    assert "branch `fix` would start at version 1" in capfd.readouterr().out
+    assert "branch `fix` will start at version 1 of `main`" in capfd.readouterr().out
     for refused in (["main"], ["Bad"], ["fix", "--at", "99"], ["fix", "--publish-to", "out"], ["nope", "--drop"],
                     ["main", "--drop"]):  # fmt: skip
         assert main(["branch", "shop.py:p", *refused, "--dry-run"]) == 1, "a dry run refuses what would be refused"
@@ -267,7 +267,9 @@ def test_the_commands_start_list_use_and_end_a_branch(
     assert capfd.readouterr().out.splitlines() == [
         "branch `main`: version 2", "branch `fix`: version 2, from version 1 of `main`",
     ]  # fmt: skip
-    assert main(["branch", "shop.py:p", "fix", "--drop", "--at", "1"]) == 2
+    for unfit in (["--at", "0"], ["--publish-to", "place"]):
+        assert main(["branch", "shop.py:p", "fix", "--drop", *unfit]) == 2
+        assert f"--drop does not accept {unfit[0]}" in capfd.readouterr().err
     assert main(["branch", "shop.py:p", "fix", "--drop"]) == 0
     assert main(["status", "shop.py:p", "--branch", "fix"]) == 1
     assert "unknown branch `fix`" in capfd.readouterr().err

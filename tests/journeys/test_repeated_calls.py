@@ -40,8 +40,15 @@ def test_branch_of_the_same_start_is_accepted_and_a_dropped_one_is_dropped(call:
     status, other = call("branch", "fix", "--at", "1", "--if-needed")
     assert (status, other["message"].split("\n")[0]) == (1, "branch `fix` exists already; it starts at version 0")
     assert call("branch", *start[:3])[0] == 1
-    assert call("branch", "fix", "--drop", "--if-needed")[0] == 0
-    assert call("branch", "fix", "--drop", "--if-needed")[0] == 3
+    assert call("branch", *start, "--dry-run")[0] == 1, "a dry run says what would happen without --if-needed"
+    assert first["changes"] == ["branch `fix` will start at version 0 of `main`"]
+    status, shown = call("branch", "fix", "--drop", "--dry-run")
+    assert (status, shown["dry_run"], shown["id"]) == (0, True, first["id"])
+    assert call("branch", "fix", "--drop", "--expect", first["requires"])[0] == 4
+    status, dropped = call("branch", "fix", "--drop", "--if-needed", "--expect", shown["requires"])
+    assert (status, dropped["verb"], dropped["id"], dropped["changes"]) == (0, "branch", first["id"], shown["changes"])
+    status, gone = call("branch", "fix", "--drop", "--if-needed")
+    assert (status, gone["verb"], gone["status"], gone["name"]) == (3, "branch", "nothing", "fix")
     assert call("branch", "fix", "--drop")[0] == 1
 
 

@@ -44,7 +44,7 @@ HOW = {
     "dry_run": "change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.",
     "expect": "such a plan, or its `requires`{head}. `Fenced` if something else would happen now: what was agreed to "
     "is done, or nothing.{only}",
-    "if_needed": "if {made_if}, return what that made; of no effect in a dry run.",
+    "if_needed": "if {made_if}, return {before}; of no effect in a dry run.",
 }
 
 
@@ -99,19 +99,22 @@ def _method(action: type[Action], needed: dict[str, str]) -> Iterator[str]:
         f"{name}: {annotation}" + ("" if default is dataclasses.MISSING else f" = {default!r}")
         for name, annotation, default in arguments
     ]
-    rest = "expect: Expect | None = None" + (", if_needed: bool = False" if action.knows_tries else "")
     at = action.argument_order.index("dry_run") if "dry_run" in action.argument_order else None
 
-    def head(dry_run: str) -> str:
+    def head(dry_run: str, if_needed: str = "bool = False") -> str:
+        rest = "expect: Expect | None = None" + (f", if_needed: {if_needed}" if action.knows_tries else "")
         if at is not None:
             return ", ".join(["self", *shown[:at], dry_run, *shown[at:], "*", rest])
         return ", ".join(["self", *shown, "*", dry_run, rest])
 
     both = returns
     if plan != returns:
-        both = f"{returns} | {plan}"
-        for dry_run, made in (("Literal[False] = False", returns), ("Literal[True]", plan)):
-            yield f"    @overload\n    def {action.verb}({head(f'dry_run: {dry_run}')}) -> {made}: ..."
+        both = f"{returns} | {plan}" + (" | None" if action.none_if_made else "")
+        done, dry = "dry_run: Literal[False] = False", "dry_run: Literal[True]"
+        calls = [(head(done), returns), (head(dry), plan)]
+        if action.none_if_made:
+            calls[:1] = [(head(done, "Literal[False] = False"), returns), (head(done, "bool"), f"{returns} | None")]
+        yield from (f"    @overload\n    def {action.verb}({given}) -> {made}: ..." for given, made in calls)
     yield f"    def {action.verb}({head('dry_run: bool = False')}) -> {both}:"
     yield textwrap.indent(f'"""{_documented(action)}\n"""', " " * 8)
     yield "        from .actions.carry_out import act"
@@ -147,6 +150,7 @@ def _documented(action: type[Action]) -> str:
     said = {
         "head": ", or the commit of the head" if makes_commit else "",
         "made_if": action.made_if,
+        "before": "None" if action.none_if_made else "what that made",
         "only": " A commit says only that no other one came since." if makes_commit else "",
     }
     how = [

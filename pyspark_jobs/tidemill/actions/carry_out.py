@@ -27,7 +27,7 @@ from ..run.drain import OnProgress
 from ..store.full import is_full
 from ..store.probe import probe
 from ..values import dataclass
-from .contract import Action, ActionPlan, CommitAction, EntryAction, SeenBranch, SeenRefs, StepsAction
+from .contract import Action, ActionPlan, CommitAction, EntryAction, MadeBefore, SeenBranch, SeenRefs, StepsAction
 
 ROUNDS = 5
 """How often what precedes an action is repeated beside a pipeline that goes on."""
@@ -79,11 +79,24 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
     if isinstance(action, StepsAction):
         return _stepped(repo, action)
     changed = action.begin(repo)
+    if isinstance(action, EntryAction) and expect is None and looked is None:
+        return _appended(repo, action, _look_at_known(repo, action), None)
     plan = look(repo, action, expect) if looked is None or changed else looked
     if isinstance(action, CommitAction):
         return _committed(repo, action, plan)
     assert isinstance(action, EntryAction)
     return _appended(repo, action, plan, expect)
+
+
+def _look_at_known(repo: Opened, action: EntryAction) -> ActionPlan:
+    """Return the plan by the entries that are known. If there are newer ones, `_appended` looks again.
+
+    What known entries refuse is looked at with all of them.
+    """
+    try:
+        return action.look(repo, SeenRefs(repo.initialised()))
+    except InvalidInput:
+        return action.look(repo, SeenRefs(repo.refresh()))
 
 
 def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
@@ -124,8 +137,8 @@ def _appended(repo: Opened, action: EntryAction, plan: ActionPlan, expect: Expec
         return action.entry(repo, plan, refs)
 
     probe(repo.store)
-    repo.refs_log.append(make)
-    return Done(repo.refresh(), plan)
+    repo.session.refs = repo.refs_log.append(make)
+    return Done(repo.session.refs, plan)
 
 
 def _stepped(repo: Opened, action: StepsAction) -> Done:
@@ -150,15 +163,31 @@ def act(repo: Opened, action: Action, dry_run: bool, expect: Expect | None, if_n
     """Carry an action out, and return its outcome; or return its plan, if it is a dry run."""
     if dry_run:
         return look(repo, action, expect)
-    before = action.made_before(repo) if if_needed else []
-    if before:
-        return before[-1]
 
     def do(action: Action) -> Any:
         done = carry_out(repo, action, expect)
         return action.outcome(repo, done.plan, done.made)
 
-    return after_what_precedes(repo, action, expect, lambda _: contextlib.nullcontext(), do)
+    def make() -> Any:
+        return after_what_precedes(repo, action, expect, lambda _: contextlib.nullcontext(), do)
+
+    return unless_made(repo, action, make, lambda before: before.outcome) if if_needed else make()
+
+
+def unless_made(
+    repo: Opened, action: Action, make: Callable[[], Result], found: Callable[[MadeBefore], Result]
+) -> Result:
+    """Call `make`, or `found` with what made the action before, also if another caller makes it meanwhile."""
+    before = action.made_before(repo)
+    if before is not None:
+        return found(before)
+    try:
+        return make()
+    except InvalidInput:
+        before = action.made_before(repo)
+        if before is None:
+            raise
+    return found(before)
 
 
 def after_what_precedes(

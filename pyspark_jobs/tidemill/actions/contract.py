@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..counts import versions_of
@@ -156,6 +156,16 @@ class ActionPlan:
         return {"requires": self.requires, "changes": self.lines()}
 
 
+@dataclass(frozen=True)
+class MadeBefore:
+    """What made an action before: what its method returns, the same in words and for machines, and its versions."""
+
+    outcome: Any
+    words: str
+    versions: Sequence[int] = ()
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Action:
     """A change of a repository as a value: a `CommitAction`, `EntryAction` or `StepsAction`.
@@ -180,8 +190,12 @@ class Action:
         """Whether the form of `NAME__correct` has it."""
         return cls.operator_base == "CorrectionOperator"
 
+    flag: ClassVar[Option]
+    """Of an action without a command of its own: the flag by which another command carries it out."""
     knows_tries: ClassVar[bool] = False
-    """Whether a later try of an Airflow task can find what an earlier one did."""
+    """Whether a later call, such as a retry of an Airflow task, can find what an earlier one did."""
+    none_if_made: ClassVar[bool] = False
+    """Whether `if_needed` then returns None, because nothing is left to return."""
     asks: ClassVar[bool] = True
     """Whether the command says before what it will do, and asks on a terminal."""
     may_move: ClassVar[bool] = False
@@ -207,14 +221,10 @@ class Action:
         del repo, on_progress
         return self
 
-    def made_before(self, repo: Opened) -> list[Commit]:
-        """Return the commits that made this before, for `if_needed`, oldest first."""
+    def made_before(self, repo: Opened) -> MadeBefore | None:
+        """Return what made this before, for `if_needed`; None if nothing did."""
         del repo
-        return []
-
-    def said_before(self, versions: Sequence[int]) -> tuple[str, dict[str, Any]]:
-        """Return that versions made this before, in words and for machines."""
-        return f"an earlier try of this task made the correction: {versions_of(versions)}", {}
+        return None
 
     def begin(self, repo: Opened) -> bool:
         """Check what matters only if something is written, and complete what an earlier call left.
@@ -264,17 +274,22 @@ class CommitAction(Action):
         """Return what will happen. Writes nothing. `InvalidInput` if the action is impossible."""
         raise NotImplementedError
 
-    def made_before(self, repo: Opened) -> list[Commit]:
-        """Return the commits by which earlier tries of this Airflow task did the same, oldest first.
+    def made_before(self, repo: Opened) -> MadeBefore | None:
+        """Return the commits by which earlier tries of this Airflow task did the same.
 
         One that `repeats` finds counts, if it has the same kind and reason. If that try died before it had published,
         the next run publishes.
         """
         from ..reading.tries import earlier_tries
 
-        made = [repo.log.commit(version) for version in earlier_tries(repo)]
-        same = [one for one in made if (one.kind, one.reason or "") == (self.kind, self.said_reason)]
-        return [one for one in same if self.repeats(repo, one)]
+        tries = [repo.log.commit(version) for version in earlier_tries(repo)]
+        same = [one for one in tries if (one.kind, one.reason or "") == (self.kind, self.said_reason)]
+        made = [one for one in same if self.repeats(repo, one)]
+        if not made:
+            return None
+        versions = [one.version for one in made]
+        words = f"an earlier try of this task made the correction: {versions_of(versions)}"
+        return MadeBefore(made[-1], words, versions)
 
     def repeats(self, repo: Opened, made: Commit) -> bool:
         """Whether this action would do once more what `made` did, which has the same kind and reason."""

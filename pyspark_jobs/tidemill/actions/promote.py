@@ -15,7 +15,7 @@ from ..counts import count_of, versions_of
 from ..errors import Fenced
 from ..names import AUTO, CHOICES
 from ..values import dataclass
-from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
+from .contract import ActionPlan, CommitAction, MadeBefore, Option, SeenBranch, option
 
 if TYPE_CHECKING:
     from ..branches.promote import Found, Promotion
@@ -161,16 +161,15 @@ class Promote(CommitAction):
 
         return Accepted(output_change=self.accept_output_change, drop=tuple(self.drop))
 
-    def made_before(self, repo: Opened) -> list[Commit]:
+    def made_before(self, repo: Opened) -> MadeBefore | None:
         """Return the commit that took over the branch as it is now, if there is one."""
         from ..branches.promote import promoted_already
 
         made = promoted_already(repo, self.branch)
-        return [] if made is None else [made]
-
-    def said_before(self, versions: Sequence[int]) -> tuple[str, dict[str, Any]]:
-        """Return that the branch was promoted before."""
-        return f"`{self.branch}` was promoted before, in version {versions[-1]}", {"branch": self.branch}
+        if made is None:
+            return None
+        words = f"`{self.branch}` was promoted before, in version {made.version}"
+        return MadeBefore(made, words, [made.version], {"branch": self.branch})
 
     def precedes(self, repo: Opened) -> str:
         """Return that a replay has to come first."""

@@ -1,6 +1,6 @@
 """The actions: a line each. `ACTIONS` imports all of them; a command imports only its own.
 
-The module of an action has the name of its verb, and the class the same name, with a capital letter.
+The module of an action has the name of its verb, and the class the same name in capitalized words.
 """
 
 from __future__ import annotations
@@ -27,14 +27,23 @@ FOLLOWS = {
     "maintain": "check",
     "tag": "log",
     "untag": "tag",
+    "branch": "untag",
 }
 """By verb, in the order in which forms and pages list them: the command after which `tidemill --help` lists it."""
+FLAG_OF = {"drop_branch": "branch"}
+"""By verb of an action without a command of its own: the command that carries it out if its flag is given."""
 
 
 def action_of(verb: str) -> type[Action]:
     """Return the action of a verb."""
-    found: type[Action] = getattr(importlib.import_module(f".{verb}", __package__), verb.capitalize())
+    name = verb.title().replace("_", "")
+    found: type[Action] = getattr(importlib.import_module(f".{verb}", __package__), name)
     return found
+
+
+def flagged_in(command: str) -> list[type[Action]]:
+    """Return the actions that are flags of a command."""
+    return [action_of(verb) for verb, name in FLAG_OF.items() if name == command]
 
 
 def listed(commands: Iterable[str]) -> list[str]:
@@ -59,6 +68,6 @@ def __getattr__(name: str) -> dict[str, type[Action]]:
     """Import all actions when `ACTIONS` is first used."""
     if name != "ACTIONS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = {verb: action_of(verb) for verb in FOLLOWS}
+    found = {verb: action_of(verb) for verb in (*FOLLOWS, *FLAG_OF)}
     globals()[name] = found
     return found

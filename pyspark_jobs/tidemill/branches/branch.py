@@ -1,11 +1,12 @@
-"""`branch`, `branches`, `drop_branch`: lines of versions that start from a version of another one. Nothing is copied.
+"""Branches: lines of versions that start from a version of another one. Nothing is copied.
 
+Here is what there is, and whether a branch can start or end. `actions/branch.py` and `actions/drop_branch.py` do it.
 CRASH: each is one entry of `refs/`, so it is there or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
@@ -14,10 +15,10 @@ from ..counts import count_of
 from ..errors import CorruptState, InvalidInput
 from ..names import check_name
 from ..pipeline.places import check_branch_place, overlap
-from ..protocol.entries import DropBranch, NewBranch
+from ..protocol.entries import NewBranch
 from ..protocol.log import log_of
 from ..protocol.records import Parent
-from ..protocol.refs import MAIN, Branch, Refs, branch_id
+from ..protocol.refs import MAIN, BranchRef, Refs, branch_id
 from ..protocol.refs_log import position
 from ..protocol.retained import refuse_if_gone
 from ..publishing.publish import place_of
@@ -47,78 +48,73 @@ class BranchInfo:
     head: int
     publish_to: str | None = None
 
+    def line(self) -> str:
+        """Return the same in words."""
+        start = "" if self.fork_branch is None else f", from version {self.fork_version} of `{self.fork_branch}`"
+        place = "" if self.publish_to is None else f", publishes to {self.publish_to}"
+        return f"branch `{self.name}`: version {self.head}{start}{place}"
 
-def branch(
-    repo: Opened,
-    name: str,
-    at: VersionSpec | date | None = None,
-    publish_to: str | None = None,
-    reason: str = "",
-    *,
-    if_needed: bool = False,
-) -> BranchInfo:
-    """Start a branch at a version or a time of this one; default: the newest. `InvalidInput` for a name in use.
 
-    With `if_needed` a branch of this name, start and place is left as it is, so that a caller may repeat the call.
-    """
-    if if_needed and _is_same(repo.refresh(), name, _fork(repo, at), publish_to):
-        return _found(repo.store, repo.initialised(), repo.initialised().branches[name])[0]
-    make = _entry(repo, name, at, publish_to, reason, if_needed)
+def start_branch(repo: Opened, name: str, at: VersionSpec, reason: str) -> None:
+    """Start a branch that publishes nothing, as a step of a replay. `InvalidInput` for a name in use."""
+    check_root(repo)
+
+    def make(refs: Refs, number: int) -> NewBranch:
+        del number
+        return new_branch(refs, name, checked_fork(repo, refs, name, at), None, reason)
+
     probe(repo.store)
-    refs = repo.refs_log.append(make)
-    repo.session.refs = refs
-    return _info(refs, refs.branches[name], refs.branches[name].fork.version)  # type: ignore[union-attr]
+    repo.session.refs = repo.refs_log.append(make)
 
 
-def fork_point(repo: Opened, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None) -> int:
-    """Return the version at which `branch` would start one. `InvalidInput` as there. Writes nothing."""
-    refs = repo.refresh()
-    made = _entry(repo, name, at, publish_to, "")(refs, refs.through + 1)
-    assert made is not None  # because no branch of this name is accepted
-    return made.fork_version
-
-
-def _is_same(refs: Refs, name: str, fork: Parent, publish_to: str | None) -> bool:
-    """Whether there is a branch of a name with this start and place."""
-    known = refs.branches.get(name)
-    return known is not None and (known.fork, known.publish_to) == (fork, publish_to)
-
-
-def _entry(
-    repo: Opened, name: str, at: VersionSpec | date | None, publish_to: str | None, reason: str,
-    if_needed: bool = False,
-) -> Callable[[Refs, int], NewBranch | None]:  # fmt: skip
-    """Check the arguments, and return what makes the entry of a branch, or raises `InvalidInput`."""
+def checked_fork(
+    repo: Opened, refs: Refs, name: str, at: VersionSpec | date | None = None, publish_to: str | None = None
+) -> Parent:
+    """Return the version at which a new branch starts. `InvalidInput` for a name or place in use. Writes nothing."""
     if is_number(check_name(name, "branch")):
         raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
-    check_root(repo)
-    fork = _fork(repo, at)
+    fork = _version_at(repo, at)
     found = repo.version_of(fork.version)
     if publish_to is not None:
         check_branch_place(repo.pipeline, publish_to, repo.root, repo.storage_options)
         _refuse_used_place(publishing_to(repo, publish_to))
+    if name in refs.branches:
+        known = refs.branches[name].fork
+        of = "" if known is None else f"; it starts at version {known.version}"
+        hint = "choose another name" if name == MAIN else "choose another name, or drop it first"
+        raise InvalidInput(f"branch `{name}` exists already{of}", hint=hint)
+    if name in refs.tags:
+        raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
+    if publish_to is not None:
+        _check_place(refs, name, publish_to, repo.storage_options.get("sink"))
+    if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
+        raise InvalidInput(f"branch `{name}`: it would start from {refs.named(fork.branch)}")
+    refuse_if_gone(refs, found, "start a branch at", whole=True)
+    return fork
 
-    def make(refs: Refs, number: int) -> NewBranch | None:
-        if if_needed and _is_same(refs, name, fork, publish_to):
-            return None  # another caller started it meanwhile
-        if name in refs.branches:
-            known = refs.branches[name].fork
-            of = "" if known is None else f"; it starts at version {known.version}"
-            hint = "choose another name" if name == MAIN else "choose another name, or drop it first"
-            raise InvalidInput(f"branch `{name}` exists already{of}", hint=hint)
-        if name in refs.tags:
-            raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
-        if publish_to is not None:
-            _check_place(refs, name, publish_to, repo.storage_options.get("sink"))
-        if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
-            raise InvalidInput(f"branch `{name}`: it would start from {refs.named(fork.branch)}")
-        refuse_if_gone(refs, found, "start a branch at", whole=True)
-        return NewBranch(
-            **position(refs, now_ms()), name=name, id=branch_id(name, number), fork_branch=fork.branch,
-            fork_version=fork.version, fork_checksum=fork.checksum, publish_to=publish_to, reason=reason,
-        )  # fmt: skip
 
-    return make
+def new_branch(refs: Refs, name: str, fork: Parent, publish_to: str | None, reason: str) -> NewBranch:
+    """Return the entry that starts a branch."""
+    place = position(refs, now_ms())
+    return NewBranch(
+        **place, name=name, id=branch_id(name, place["number"]), fork_branch=fork.branch, fork_version=fork.version,
+        fork_checksum=fork.checksum, publish_to=publish_to, reason=reason,
+    )  # fmt: skip
+
+
+def same_branch(repo: Opened, name: str, at: VersionSpec | date | None, publish_to: str | None) -> BranchInfo | None:
+    """Return the branch of a name if it has this start and place."""
+    refs = repo.refresh()
+    known = refs.branches.get(name)
+    if known is None or (known.fork, known.publish_to) != (_version_at(repo, at), publish_to):
+        return None
+    return _found(repo.store, refs, known)[0]
+
+
+def started(refs: Refs, name: str) -> BranchInfo:
+    """Return a branch that has no versions of its own yet."""
+    one = refs.branches[name]
+    return _info(refs, one, -1 if one.fork is None else one.fork.version)
 
 
 def branches(repo: Opened) -> list[BranchInfo]:
@@ -139,39 +135,20 @@ def branches_found(repo: Opened) -> list[tuple[BranchInfo, CorruptState | None]]
     return [_found(repo.store, refs, one) for one in refs.branches.values()]
 
 
-def _found(store: Store, refs: Refs, one: Branch) -> tuple[BranchInfo, CorruptState | None]:
+def _found(store: Store, refs: Refs, one: BranchRef) -> tuple[BranchInfo, CorruptState | None]:
     try:
         return _info(refs, one, log_of(store, refs, one.id).newest_version()), None
     except CorruptState as error:
-        return _info(refs, one, -1 if one.fork is None else one.fork.version), error
+        return started(refs, one.name), error
 
 
-def drop_branch(repo: Opened, name: str, reason: str = "") -> BranchInfo:
-    """End a branch, and return what it was. `maintain` deletes what only it needed. `InvalidInput` if it is unknown."""
-    check_root(repo)
-    known = droppable(repo, name)
-
-    def make(refs: Refs, number: int) -> DropBranch | None:
-        del number
-        if name not in refs.branches or refs.branches[name].id != known.id:
-            return None  # another caller dropped it meanwhile
-        _refuse_needed(refs, known)
-        return DropBranch(**position(refs, now_ms()), name=name, id=known.id, reason=reason)
-
-    probe(repo.store)
-    repo.refs_log.append(make)
-    repo.refresh()
-    return known
-
-
-def droppable(repo: Opened, name: str) -> BranchInfo:
-    """Return the branch that `drop_branch` would end. `InvalidInput` if it cannot. Writes nothing.
+def droppable(repo: Opened, refs: Refs, name: str) -> BranchInfo:
+    """Return a branch that can be dropped. `InvalidInput` if it is unknown or needed. Writes nothing.
 
     Damaged commits are no obstacle, because dropping a branch is how to go on without them.
     """
     if name == MAIN:
         raise InvalidInput("drop branch `main`: it cannot be dropped")
-    refs = repo.refresh()
     if name not in refs.branches:
         raise unknown("branch", name, sorted(refs.branches.keys() - {MAIN}))
     known, _ = _found(repo.store, refs, refs.branches[name])
@@ -179,7 +156,7 @@ def droppable(repo: Opened, name: str) -> BranchInfo:
     return known
 
 
-def _fork(repo: Opened, at: VersionSpec | date | None) -> Parent:
+def _version_at(repo: Opened, at: VersionSpec | date | None) -> Parent:
     """Return the version from which a branch starts, as its first commit names it."""
     if at is None:
         head = repo.head()
@@ -229,9 +206,14 @@ def _refuse_needed(refs: Refs, branch: BranchInfo) -> None:
         )
 
 
-def _info(refs: Refs, one: Branch, head: int) -> BranchInfo:
+def fork_name(refs: Refs, fork: Parent) -> str:
+    """Return the name of the branch from which another one starts, or its id if it was dropped."""
     by_id = {branch.id: branch.name for branch in refs.branches.values()}
-    fork_branch = None if one.fork is None else by_id.get(one.fork.branch or MAIN, one.fork.branch)
+    return by_id.get(fork.branch or MAIN, fork.branch)
+
+
+def _info(refs: Refs, one: BranchRef, head: int) -> BranchInfo:
+    fork_branch = None if one.fork is None else fork_name(refs, one.fork)
     return BranchInfo(one.name, one.id, fork_branch, -1 if one.fork is None else one.fork.version, head, one.publish_to)
 
 

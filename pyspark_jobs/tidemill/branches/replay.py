@@ -29,7 +29,7 @@ from ..repo.versions import VersionSpec, number_of_version
 from ..run.drain import Limits, OnProgress
 from ..run.engine import Choice
 from ..values import dataclass
-from .branch import branch
+from .branch import start_branch
 from .inputs import Inputs, RecordedFile, ReplayFiles
 from .outlook import Outlook
 from .replaying import ReplayDrain
@@ -145,7 +145,7 @@ def replay(
         outlook.look(steps, steps.all[after:end])
     if ours is None:
         _check_code(repo, name, first, part)
-        branch(repo, name, at=first - 1, reason=f"replay from version {first}")
+        start_branch(repo, name, first - 1, f"replay from version {first}")
         ours = _letting(_on_branch(repo, name), part)
         _check_fork(repo, ours, name, first)
     work = ReplayDrain(ours, steps, outlook, choice, limits, on_progress, part)

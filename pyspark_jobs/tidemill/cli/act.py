@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..actions.contract import Action, Option, options_of
-from ..actions.registry import action_of
+from ..actions.contract import Action, MadeBefore, Option, options_of
+from ..actions.registry import FLAG_OF, action_of, flagged_in
 from ..counts import count_of
 from ..errors import Exit
 from ..units import whole_number
@@ -55,29 +55,56 @@ LISTS = {"tag": Listing("name", _tags)}
 
 def command_of(verb: str) -> click.Command:
     """Return the command of an action."""
-    action = action_of(verb)
+    action, flagged = action_of(verb), flagged_in(verb)
 
     def do(
         target: Target, expect: str | None, consent: Agreement, out: Output, if_needed: bool = False, **given: Any
     ) -> int:
         if verb in LISTS and given[LISTS[verb].unless] is None:
             return LISTS[verb].show(target, out)
+        chosen = _chosen(action, flagged, given)
         repository = target.open()
         values = _Values(repository, given)
-        fields = {name: values.value(name, option) for name, option, _ in options_of(action) if option.in_shell}
-        return _act(values.shipping(), action(**fields), expect, consent, out, if_needed)
+        fields = {name: values.value(name, option) for name, option, _ in options_of(chosen) if option.in_shell}
+        return _act(values.shipping(), chosen(**fields), expect, consent, out, if_needed)
 
     made: Callable[..., Any] = do
     made.__doc__ = inspect.getdoc(action)
-    tries = (if_needed_option(action.made_if),) if action.knows_tries else ()
-    consenting = consent_options if action.asks else no_consent_options
+    made_if = ", or ".join([action.made_if, *(f"with {_flag('', one.flag)} if {one.made_if}" for one in flagged)])
+    tries = (if_needed_option(made_if),) if action.knows_tries else ()
+    consenting = consent_options if any(one.asks for one in (action, *flagged)) else no_consent_options
     for add in (output_options, result_file_option, consenting, expect_option, *tries):
         made = add(made)
-    for name, option, default in reversed([one for one in options_of(action) if one[1].in_shell]):
+    for name, option, default in reversed(_options_in_shell(action, flagged)):
         is_optional = verb in LISTS and LISTS[verb].unless == name
         made = _parameter(name, option, None if is_optional else default)(made)
     locating = reading_options if verb in LISTS else target_options
     return click.command(verb, short_help=action.short_help)(locating(made))
+
+
+def _options_in_shell(action: type[Action], flagged: Sequence[type[Action]]) -> list[tuple[str, Option, Any]]:
+    """Return the options of a command: those of its action, with the flags of others before the reason."""
+    options = [one for one in options_of(action) if one[1].in_shell]
+    at = next((at for at, (name, _, _) in enumerate(options) if name == "reason"), len(options))
+    flags = [(one.flag.flag, one.flag, False) for one in flagged]
+    return [*options[:at], *flags, *options[at:]]
+
+
+def _chosen(action: type[Action], flagged: Sequence[type[Action]], given: Mapping[str, Any]) -> type[Action]:
+    """Return the action whose flag is given, or that of the command. `UsageError` for options that do not fit."""
+    for one in flagged:
+        if not given[one.flag.flag]:
+            continue
+        fields = {name for name, _, _ in options_of(one)}
+        unfit = [
+            _flag(name, option)
+            for name, option, default in options_of(action)
+            if option.in_shell and name not in fields and given[_parameter_name(name, option)] != default
+        ]
+        if unfit:
+            raise click.UsageError(f"{_flag('', one.flag)} does not accept {' or '.join(unfit)}")
+        return one
+    return action
 
 
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -188,19 +215,27 @@ def _counts(texts: Sequence[str], flag: str) -> dict[str, int] | None:
 def _act(
     repository: Repository, action: Action, expect: str | None, consent: Agreement, out: Output, if_needed: bool
 ) -> int:
-    from ..actions.carry_out import after_what_precedes
+    from ..actions.carry_out import after_what_precedes, unless_made
+
+    repo = repository.opened
 
     def do(action: Action) -> int:
         return _looked_and_done(repository, action, expect, consent, out)
 
-    repo = repository.opened
-    before = [one.version for one in action.made_before(repo)] if if_needed and not consent.dry_run else []
-    if before:
-        words, fields = action.said_before(before)
-        return reported_before(action.verb, before, repository, out, words, fields)
+    def make() -> int:
+        return after_what_precedes(repo, action, expect, lambda doing: batch_progress(out, doing, "left"), do)
+
+    def found(before: MadeBefore) -> int:
+        return reported_before(_command(action), before.versions, repository, out, before.words, before.fields)
+
     if consent.dry_run:
         return do(action)
-    return after_what_precedes(repo, action, expect, lambda doing: batch_progress(out, doing, "left"), do)
+    return unless_made(repo, action, make, found) if if_needed else make()
+
+
+def _command(action: Action) -> str:
+    """Return the name of the command that carries out an action."""
+    return FLAG_OF.get(action.verb, action.verb)
 
 
 def _looked_and_done(
@@ -214,13 +249,13 @@ def _looked_and_done(
     if consent.dry_run or action.asks_about(plan):
         lines = plan.lines() + (plan.details() if consent.dry_run else [])
         if not consent.given(lines, out):
-            return unchanged(action.verb, repository, consent, out, plan.as_dict())
+            return unchanged(_command(action), repository, consent, out, plan.as_dict())
     with _showing(action, out) as shown:
         done = carry_out(repo, shown, plan, None if consent.asks else plan)
     versions = [done.made.version] if isinstance(done.made, Commit) else []
     status = Exit.NOTHING if action.did_nothing(done.plan) else Exit.DONE
     fields = {
-        **result_fields(action.verb, status, repository),
+        **result_fields(_command(action), status, repository),
         "versions": versions,
         **action.fields(done.plan, done.made),
     }

@@ -8,11 +8,11 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..protocol.compatible import first_name
-from ..protocol.entries import DropBranch, Entry, Floor, Operators, TagEntry
+from ..protocol.entries import DropBranchEntry, Entry, Floor, Operators, TagEntry
 from ..protocol.history import last_forget
 from ..protocol.log import Log
 from ..protocol.records import Commit, Forgotten
-from ..protocol.refs import MAIN, Branch, Refs, TaggedVersion
+from ..protocol.refs import MAIN, BranchRef, Refs, TaggedVersion
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
 from ..repo.opened import Opened
@@ -29,7 +29,7 @@ def _tags_below(refs: Refs, version: int) -> dict[str, TaggedVersion]:
     return {name: one for name, one in refs.tags.items() if _on_main(refs, one.branch, one.version) < version}
 
 
-def _branches_below(refs: Refs, version: int) -> list[Branch]:
+def _branches_below(refs: Refs, version: int) -> list[BranchRef]:
     return [one for one in refs.branches.values()
             if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
 
@@ -99,7 +99,7 @@ def _next_entry(refs: Refs, last: Forgotten, entries: dict[str, int]) -> Entry |
     for name, tag in _tags_below(refs, last.version).items():
         return TagEntry(**placed, reason=reason, name=name, branch=tag.branch, version=None)
     for branch in reversed(_branches_below(refs, last.version)):  # a branch before the one from which it starts
-        return DropBranch(**placed, reason=reason, name=branch.name, id=branch.id)
+        return DropBranchEntry(**placed, reason=reason, name=branch.name, id=branch.id)
     operators = {name: last.version for name, at in kept.operators.items() if at < last.version}
     version = max(kept.version, last.version)
     return Floor(**placed, reason=reason, branch=MAIN, version=version, operators=operators)

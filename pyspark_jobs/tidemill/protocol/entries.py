@@ -90,7 +90,7 @@ class NewBranch(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DropBranch(Entry):
+class DropBranchEntry(Entry):
     """The branch `id` ends. Its objects remain until nothing else names them."""
 
     name: str
@@ -184,7 +184,7 @@ ENTRIES: dict[str, type[Entry]] = {
     "init": Init,
     "operators": Operators,
     "branch": NewBranch,
-    "drop-branch": DropBranch,
+    "drop-branch": DropBranchEntry,
     "tag": TagEntry,
     "base": Base,
     "drop-bases": DropBases,

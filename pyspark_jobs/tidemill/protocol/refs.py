@@ -20,7 +20,7 @@ from .entries import (
     AdoptEntry,
     Base,
     DropBases,
-    DropBranch,
+    DropBranchEntry,
     Entry,
     Floor,
     Hold,
@@ -37,7 +37,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True)
-class Branch:
+class BranchRef:
     """A branch. `fork` is the version from which it starts; None for `main`, which starts at version -1."""
 
     name: str
@@ -136,7 +136,7 @@ class Refs:
     """Operators that a promotion brought. They go if it is rewound."""
     operators_through: Number = 0
     """The newest entry that changed the operators."""
-    branches: dict[str, Branch] = field(default_factory=lambda: {MAIN: Branch(MAIN, MAIN)})
+    branches: dict[str, BranchRef] = field(default_factory=lambda: {MAIN: BranchRef(MAIN, MAIN)})
     dropped: list[str] = field(default_factory=list)
     tags: dict[str, TaggedVersion] = field(default_factory=dict)
     bases: list[BaseOf] = field(default_factory=list)
@@ -240,12 +240,12 @@ def _branch(entry: NewBranch, refs: Refs) -> Refs:
     if entry.fork_branch not in {branch.id for branch in refs.branches.values()} | set(refs.dropped) | {""}:
         raise _contradiction(entry, f"forks the unknown branch `{entry.fork_branch}`")
     fork = Parent(entry.fork_branch, entry.fork_version, entry.fork_checksum)
-    branch = Branch(entry.name, entry.id, fork, entry.publish_to)
+    branch = BranchRef(entry.name, entry.id, fork, entry.publish_to)
     return dataclasses.replace(refs, branches=refs.branches | {entry.name: branch})
 
 
 @_apply.register
-def _drop_branch(entry: DropBranch, refs: Refs) -> Refs:
+def _drop_branch(entry: DropBranchEntry, refs: Refs) -> Refs:
     known = refs.branches.get(entry.name)
     if known is None or known.id != entry.id or entry.name == MAIN:
         raise _contradiction(entry, f"drops branch `{entry.name}` with id `{entry.id}`")

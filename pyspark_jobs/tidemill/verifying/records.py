@@ -14,7 +14,7 @@ from ..errors import CorruptState
 from ..protocol import entries, hint
 from ..protocol.codec import decode, decode_entry
 from ..protocol.records import Commit, Parent, Plan
-from ..protocol.refs import MAIN, Branch, Refs, begin, follow
+from ..protocol.refs import MAIN, BranchRef, Refs, begin, follow
 from ..protocol.retained import first_kept, floor, pinned
 from ..store import ListedObject, ObjectMissing, Store
 from ..values import dataclass
@@ -56,7 +56,7 @@ class Records:
             self.found.add(names.REFS_HEAD, what, "nothing: it is a copy of what the entries say", _HINT)
         return refs
 
-    def commits(self, refs: Refs, branch: Branch, since: int) -> Iterator[Commit]:
+    def commits(self, refs: Refs, branch: BranchRef, since: int) -> Iterator[Commit]:
         """Yield the commits of a branch from a version on that can be read, oldest first. Plans are checked, too."""
         first = max(0 if branch.fork is None else branch.fork.version + 1, since)
         parent = refs.start if first == 0 else branch.fork if branch.fork and first == branch.fork.version + 1 else None
@@ -77,11 +77,11 @@ class Records:
         """Yield the commits of versions below a floor that tags or forks keep, if they can be read."""
         for at in sorted(pinned(refs)):
             if at.version < first_kept(floor(refs, at.branch)):
-                commit = self._commit(refs, Branch("", at.branch), at.version, None)
+                commit = self._commit(refs, BranchRef("", at.branch), at.version, None)
                 if commit is not None:
                     yield commit
 
-    def _commit(self, refs: Refs, branch: Branch, version: int, parent: Parent | None) -> Commit | None:
+    def _commit(self, refs: Refs, branch: BranchRef, version: int, parent: Parent | None) -> Commit | None:
         name = names.commit(branch.id, version)
         with self.found.of(name, f"version {version}, and what follows it"):
             commit = decode(Commit, self._data(name), name)
@@ -92,7 +92,7 @@ class Records:
             return commit
         return None
 
-    def _plan(self, refs: Refs, branch: Branch, number: int, parent: Parent | None) -> Plan | None:
+    def _plan(self, refs: Refs, branch: BranchRef, number: int, parent: Parent | None) -> Plan | None:
         name = names.plan(branch.id, number)
         with self.found.of(name, f"what the batch of version {number} read"):
             plan = decode(Plan, self._data(name), name)
@@ -142,7 +142,7 @@ class Records:
     def _last_entry(self) -> int:
         return max(self._numbers(names.REFS), default=-1)
 
-    def _hinted(self, branch: Branch) -> int:
+    def _hinted(self, branch: BranchRef) -> int:
         name = names.head_hint(branch.id)
         if name not in self.listing:
             return -1
@@ -171,7 +171,7 @@ def _follow(refs: Refs, entry: entries.Entry) -> Refs:
         ) from error
 
 
-def live_branches(refs: Refs) -> list[Branch]:
+def live_branches(refs: Refs) -> list[BranchRef]:
     """Return all branches that are not dropped, `main` first."""
     return sorted(refs.branches.values(), key=lambda branch: branch.id != MAIN)
 

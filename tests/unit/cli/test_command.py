@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tidemill.actions.registry import FOLLOWS, action_of, listed
+from tidemill.actions.registry import ACTIONS, FLAG_OF, FOLLOWS, action_of, listed
 from tidemill.cli import result_file
 from tidemill.cli.exits import error_lines, exit_status
 from tidemill.cli.main import MODULES, main, tidemill
@@ -37,7 +37,8 @@ def test_every_command_has_help(capsys):
 def test_an_action_is_listed_after_the_command_that_it_follows(monkeypatch):
     names = tidemill.list_commands(click.Context(tidemill))
     assert all(names.index(verb) > names.index(before) for verb, before in FOLLOWS.items())
-    assert all(action_of(verb).verb == verb for verb in FOLLOWS)
+    assert list(ACTIONS) == [*FOLLOWS, *FLAG_OF] and all(action_of(verb).verb == verb for verb in ACTIONS)
+    assert not FLAG_OF.keys() & set(names) and set(FLAG_OF.values()) <= set(names)
     monkeypatch.setitem(FOLLOWS, "note", "untag")
     assert listed(MODULES) == [*names[: names.index("untag") + 1], "note", *names[names.index("untag") + 1 :]]
 
@@ -47,7 +48,8 @@ def test_a_command_imports_no_other_action():
         "import sys\nfrom tidemill.cli.main import main\nmain([sys.argv[1], '--help'])\n"
         "print(sorted(name[17:] for name in sys.modules if name.startswith('tidemill.actions.')))"
     )
-    for verb, expected in (("run", ["registry"]), ("tag", ["contract", "registry", "tag"])):
+    for verb, expected in (("run", ["registry"]), ("tag", ["contract", "registry", "tag"]),
+                           ("branch", ["branch", "contract", "drop_branch", "registry"])):  # fmt: skip
         found = subprocess.run([sys.executable, "-c", code, verb], capture_output=True, text=True, check=True)
         assert found.stdout.splitlines()[-1] == str(expected)
 

@@ -9,7 +9,7 @@ import pytest
 from tidemill.forgetting.following import pins_below
 from tidemill.protocol.entries import Init
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import Branch, Refs, TaggedVersion, begin
+from tidemill.protocol.refs import BranchRef, Refs, TaggedVersion, begin
 
 INIT = Init(number=0, attempt="0" * 12, uuid="u", parent="", reason="", created_ms=0, pipeline="p", root="r")
 
@@ -18,8 +18,8 @@ def refs(**changes: object) -> Refs:
     return dataclasses.replace(begin(INIT), **changes)  # type: ignore[arg-type]
 
 
-def branch(name: str, of: str, version: int) -> Branch:
-    return Branch(name, f"{name}-1", Parent(of, version, ""))
+def branch(name: str, of: str, version: int) -> BranchRef:
+    return BranchRef(name, f"{name}-1", Parent(of, version, ""))
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def branch(name: str, of: str, version: int) -> Branch:
         ({}, []),
         ({"tags": {"t": TaggedVersion("main", 4)}}, ["tag `t` (version 4)"]),
         ({"tags": {"t": TaggedVersion("main", 5)}}, []),
-        ({"branches": {"main": Branch("main", "main"), "a": branch("a", "main", 4)}}, ["branch `a` (version 4)"]),
-        ({"branches": {"main": Branch("main", "main"), "a": branch("a", "main", 5)}}, []),
+        ({"branches": {"main": BranchRef("main", "main"), "a": branch("a", "main", 4)}}, ["branch `a` (version 4)"]),
+        ({"branches": {"main": BranchRef("main", "main"), "a": branch("a", "main", 5)}}, []),
         (
             {
                 "branches": {"a": branch("a", "main", 2), "b": branch("b", "a-1", 9)},

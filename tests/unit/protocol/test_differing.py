@@ -8,7 +8,7 @@ import random
 from tests.unit.protocol import valid_records as make
 from tidemill.protocol.differing import at_hashes, contents_at, differing
 from tidemill.protocol.records import HASH_END, Parent, Segment, VersionOf
-from tidemill.protocol.refs import MAIN, Branch, begin
+from tidemill.protocol.refs import MAIN, BranchRef, begin
 from tidemill.protocol.retained import version_of
 from tidemill.protocol.spans import effective_spans, without
 
@@ -54,9 +54,9 @@ def test_the_same_content_of_another_age_is_not_shared() -> None:
 
 def test_histories_share_the_versions_before_the_fork_that_neither_rewound() -> None:
     branches = {
-        MAIN: Branch(MAIN, MAIN),
-        "one": Branch("one", "one-id", Parent(MAIN, 4, "c")),
-        "two": Branch("two", "two-id", Parent("one-id", 6, "c")),
+        MAIN: BranchRef(MAIN, MAIN),
+        "one": BranchRef("one", "one-id", Parent(MAIN, 4, "c")),
+        "two": BranchRef("two", "two-id", Parent("one-id", 6, "c")),
     }
     refs = dataclasses.replace(begin(make.init()), branches=branches)
     chance = random.Random(2)

@@ -14,9 +14,19 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.codec import checksum_of, decode, decode_entry, encode
-from tidemill.protocol.entries import AdoptEntry, Base, DropBranch, Entry, Floor, Init, NewBranch, Operators, TagEntry
+from tidemill.protocol.entries import (
+    AdoptEntry,
+    Base,
+    DropBranchEntry,
+    Entry,
+    Floor,
+    Init,
+    NewBranch,
+    Operators,
+    TagEntry,
+)
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import MAIN, BaseOf, Branch, Kept, Refs, Seeds, TaggedVersion, begin, fold, follow
+from tidemill.protocol.refs import MAIN, BaseOf, BranchRef, Kept, Refs, Seeds, TaggedVersion, begin, fold, follow
 
 OPERATORS = ("a", "b", "c")
 TAGS = ("good", "bad")
@@ -45,7 +55,7 @@ class Model:
         assert (refs.uuid, refs.uuids, refs.root) == (self.uuid, self.uuids, self.root)
         assert (set(refs.schemas), refs.former) == (self.operators, sorted(self.ever - self.operators))
         assert refs.seeds == {name: Seeds(number, seeds_of(number)) for name, number in self.seeds.items()}
-        assert refs.branches == {name: Branch(name, id, fork) for name, (id, fork) in self.branches.items()}
+        assert refs.branches == {name: BranchRef(name, id, fork) for name, (id, fork) in self.branches.items()}
         assert refs.dropped == self.dropped
         assert refs.tags == {name: TaggedVersion(MAIN, version) for name, version in self.tags.items()}
         assert {branch: kept.version for branch, kept in refs.floors.items()} == self.floors
@@ -92,7 +102,7 @@ def drop_branch(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict
     name = draw(st.sampled_from(others))
     id, _ = model.branches.pop(name)
     model.dropped.append(id)
-    return DropBranch, {"name": name, "id": id}
+    return DropBranchEntry, {"name": name, "id": id}
 
 
 def tag(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:
@@ -270,10 +280,10 @@ def test_a_contradiction_anywhere_is_corrupt_state(what: str) -> None:
         "fork_branch": [(NewBranch, {"name": "fix", "id": "fix-1", **fork, "fork_branch": "fix-1"})],
         "again": [(NewBranch, {"name": "fix", "id": f"fix-{number}", **fork}) for number in (1, 2)],
         "lower": [(Floor, {"branch": MAIN, "version": version}) for version in (5, 4)],
-        "drop_main": [(DropBranch, {"name": MAIN, "id": MAIN})],
+        "drop_main": [(DropBranchEntry, {"name": MAIN, "id": MAIN})],
         "drop_other_id": [
             (NewBranch, {"name": "fix", "id": "fix-1", **fork}),
-            (DropBranch, {"name": "fix", "id": "fix-2"}),
+            (DropBranchEntry, {"name": "fix", "id": "fix-2"}),
         ],
     }
     *before, (kind, fields) = history[what]

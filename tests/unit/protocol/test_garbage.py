@@ -12,7 +12,7 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.protocol.garbage import Stored, dead_bases, garbage
 from tidemill.protocol.records import OutputFile, Parent, QuarantineFile, VersionOf
-from tidemill.protocol.refs import MAIN, BaseOf, Branch, HeldVersions, Kept, Refs, TaggedVersion, begin
+from tidemill.protocol.refs import MAIN, BaseOf, BranchRef, HeldVersions, Kept, Refs, TaggedVersion, begin
 from tidemill.protocol.retained import first_kept, floor, is_kept, is_whole, kept_objects, pinned, refuse_if_gone
 from tidemill.protocol.retention import ALL_OPERATORS, Retention, RetentionInput, Rule, floors
 
@@ -78,11 +78,11 @@ def test_merged_segments_whose_input_no_kept_version_names_are_dead() -> None:
 
 
 def test_a_version_is_kept_by_its_floor_a_tag_a_fork_or_a_hold() -> None:
-    fork = Branch("fix", "fix-2", Parent(MAIN, 2, "c"))
+    fork = BranchRef("fix", "fix-2", Parent(MAIN, 2, "c"))
     known = refs(
         floors={MAIN: Kept(5, 1)},
         tags={"good": TaggedVersion(MAIN, 1)},
-        branches={MAIN: Branch(MAIN, MAIN), "fix": fork},
+        branches={MAIN: BranchRef(MAIN, MAIN), "fix": fork},
         holds=[HeldVersions(MAIN, 3, 4, MAIN, 9)],
     )
     assert [version for version in range(-1, 7) if is_kept(known, VersionOf(MAIN, version))] == [-1, 1, 2, 5, 6]

@@ -13,9 +13,9 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.codec import checksum_of, encode
-from tidemill.protocol.entries import AdoptEntry, Base, DropBranch, Entry, Floor, NewBranch, TagEntry
+from tidemill.protocol.entries import AdoptEntry, Base, DropBranchEntry, Entry, Floor, NewBranch, TagEntry
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import MAIN, Branch, Refs, TaggedVersion, begin, fold, follow
+from tidemill.protocol.refs import MAIN, BranchRef, Refs, TaggedVersion, begin, fold, follow
 from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.store import Store, open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
@@ -62,8 +62,8 @@ def test_a_removed_operator_loses_its_initial_state_and_a_new_one_says_its_entry
 def test_a_branch_name_can_be_used_again_under_another_id() -> None:
     fork = {"fork_branch": MAIN, "fork_version": 3, "fork_checksum": "c"}
     refs = after(beginning(), NewBranch, name="fix", id="fix-1", **fork)
-    assert refs.branches["fix"] == Branch("fix", "fix-1", Parent(MAIN, 3, "c"))
-    refs = after(refs, DropBranch, name="fix", id="fix-1")
+    assert refs.branches["fix"] == BranchRef("fix", "fix-1", Parent(MAIN, 3, "c"))
+    refs = after(refs, DropBranchEntry, name="fix", id="fix-1")
     assert (set(refs.branches), refs.dropped) == ({MAIN}, ["fix-1"])
     assert after(refs, NewBranch, name="fix", id="fix-3", **fork).branches["fix"].id == "fix-3"
 
@@ -74,8 +74,8 @@ def test_a_branch_name_can_be_used_again_under_another_id() -> None:
         (NewBranch, {"name": MAIN, "id": "main-1", "fork_branch": MAIN, "fork_version": 0, "fork_checksum": ""}),
         (NewBranch, {"name": "fix", "id": "fix-9", "fork_branch": MAIN, "fork_version": 0, "fork_checksum": ""}),
         (NewBranch, {"name": "fix", "id": "fix-1", "fork_branch": "no", "fork_version": 0, "fork_checksum": ""}),
-        (DropBranch, {"name": MAIN, "id": MAIN}),
-        (DropBranch, {"name": "fix", "id": "fix-1"}),
+        (DropBranchEntry, {"name": MAIN, "id": MAIN}),
+        (DropBranchEntry, {"name": "fix", "id": "fix-1"}),
     ],
 )
 def test_an_entry_that_contradicts_earlier_ones_is_corrupt_state(kind: type[Entry], fields: dict[str, Any]) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .actions.branch import BranchPlan
     from .actions.carry_out import Expect
     from .actions.drop_branch import DropBranchPlan
-    from .actions.forget import ForgetReport
-    from .actions.maintain import MaintainReport
+    from .actions.forget_report import ForgetReport
+    from .actions.maintain_report import MaintainReport
     from .actions.migrate import MigratePlan
     from .actions.migration import Functions
     from .actions.promote import PromotePlan

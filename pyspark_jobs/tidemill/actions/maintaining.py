@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
 from ..forgetting.following import give_up_forgotten
@@ -27,7 +27,10 @@ from ..upkeep.compacting import Compaction
 from ..upkeep.merging import merge, plan_merges
 from ..upkeep.retain import raise_floor, wanted
 from .contract import SeenRefs
-from .maintain import Maintain, MaintainReport
+from .maintain_report import MaintainReport
+
+if TYPE_CHECKING:
+    from .maintain import Maintain
 
 
 def check_maintain(repo: Opened, asked: Maintain) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
 from ..forgetting import published as rewrite_published
@@ -38,7 +38,10 @@ from ..state.columns import MapColumns
 from ..upkeep.collect import collect_garbage
 from ..values import dataclass
 from .contract import SeenBranch
-from .forget import Forget, ForgetReport
+from .forget_report import ForgetReport
+
+if TYPE_CHECKING:
+    from .forget import Forget
 
 
 @dataclass(frozen=True)

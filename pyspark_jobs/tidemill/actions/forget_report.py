@@ -1,0 +1,69 @@
+"""`ForgetReport`: what `forget` did, or would do, in words and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from ..counts import count_of, versions_of
+from ..values import dataclass
+from .contract import ActionPlan
+
+if TYPE_CHECKING:
+    from ..forgetting.keys import Keys
+    from ..protocol.records import Commit
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetReport(ActionPlan):
+    """What `forget` did, or in a dry run would do.
+
+    `version` is that of the commit; None in a dry run. `rows`: by map of the operator, live rows that went.
+    `rewritten`: objects and published files that held a key and were written again. `removed`: objects that were
+    deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
+    longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
+    cannot clean, in words. `done_in`: the newest version, if it has forgotten these keys already; then the call only
+    completes what is left. `these`: the keys. `clean`: objects and files that were read and have none of them.
+    """
+
+    operator: str
+    keys: int
+    rows: dict[str, int]
+    rewritten: list[str]
+    quarantined_rows: dict[str, int]
+    versions: tuple[int, int] | None
+    dropped: list[str]
+    left: list[str]
+    these: Keys = field(repr=False)
+    clean: set[str] = field(default_factory=set, repr=False)
+    removed: list[str] = field(default_factory=list)
+    done_in: int | None = None
+    version: int | None = None
+    commit: Commit | None = field(default=None, repr=False)
+
+    def lines(self) -> list[str]:
+        """Return what will happen, in words."""
+        gone = ", ".join(f"{count_of(count, 'row')} of map `{name}`" for name, count in self.rows.items())
+        lines = [f"operator `{self.operator}`: {count_of(self.keys, 'key')} will be removed ({gone or 'no live row'})"]
+        lines = lines if self.done_in is None else [self.said_done()]
+        lines += [f"rewritten: {one}" for one in self.rewritten]
+        lines += [f"quarantine: {count_of(count, 'row')} of {name}" for name, count in self.quarantined_rows.items()]
+        lines += [f"removed: {one}" for one in self.dropped]
+        if self.versions is not None:
+            first, last = self.versions
+            lines.append(f"{versions_of(range(first, last + 1))} will no longer be readable")
+        return lines + [f"left: {one}" for one in self.left]
+
+    def said_done(self) -> str:
+        """Return that an earlier call has done it, in words."""
+        return f"version {self.done_in} has forgotten {count_of(self.keys, 'key')} already"
+
+    def content(self) -> Any:
+        """Return all that will happen, and to which keys."""
+        return [self.lines(), self.these.columns.to_pylist()]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what will happen, or was done, for machines."""
+        shown = ("operator", "keys", "rows", "rewritten", "removed", "quarantined_rows", "dropped", "left", "done_in")
+        given_up = None if self.versions is None else list(self.versions)
+        return {**{name: getattr(self, name) for name in shown}, "given_up": given_up, **super().as_dict()}

@@ -51,6 +51,12 @@ def command(operator: Any) -> list[str]:
             "branch --branch=main --publish-to=/out --reason=a --if-needed --yes -- fix",
         ),
         ("Branch", {"drop": True}, f"branch --branch=main --drop --if-needed --yes -- {OURS}"),
+        ("Branch", {"report_only": "True"}, f"branch --branch=main --dry-run -- {OURS}"),
+        (
+            "Branch",
+            {"name": "fix", "drop": True, "expect": "refs:0f"},
+            "branch --branch=main --drop --if-needed --yes --expect=refs:0f -- fix",
+        ),
         ("Replay", {"from_version": 0}, f"replay --from=0 --into={OURS} --branch=main --engine=auto --"),
         (
             "Replay",
@@ -156,6 +162,7 @@ def test_result_of_the_command_is_the_xcom(make: Any) -> None:
             "branch `f` is there already, and starts at version 2 of `main`",
         ),
         ("Branch", {"drop": True}, outcome(name="f"), "dropped branch `f`"),
+        ("Branch", {"drop": True, "report_only": True}, outcome(name="f"), "nothing is changed yet"),
         ("Branch", {"drop": "True"}, outcome(3, name="f"), "there is no branch `f`"),
         ("Replay", {"from_version": 0}, outcome(branch="f", replayed=[0, 1], left=1),
          "replayed versions 0–1 into `f`; 1 version left"),

@@ -15,6 +15,7 @@ from ...counts import count_of, versions_of
 from ...errors import Exit
 from ..calls.command import Outcome
 from . import pull_request
+from .actions import ActionOperator
 from .pull_request import name_of_branch
 from .verb import BatchOperator, VerbOperator, fields_of
 
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class TidemillBranchOperator(VerbOperator):
+class TidemillBranchOperator(ActionOperator):
     """Run `tidemill branch` as a task: start a branch at a version, or end it with `drop`. Nothing is copied.
 
     - `name`: the branch. Default: a name of this DAG run, the same in all its tasks.
     - `at`: the version, tag or time at which it starts. Default: the newest version.
     - `publish_to`: a folder for its sinks. Default: it publishes nothing.
     - `drop`: end the branch. A branch that does not exist counts as ended.
+    - `report_only`: say what would be done, and do nothing. It fails if a branch of this name is there, or with `drop`
+      is not.
+    - `expect`: what a task with `report_only` returned as `requires`. If something else would happen now, the task
+      fails, and nothing has changed.
 
     A branch that is there with the same start is accepted. The other arguments are those of `TidemillRunOperator`,
     without an engine. Returns (as XCom) the command's result: `name`, `id`, `fork_branch`, `fork_version`, `head`, ….
@@ -36,7 +41,7 @@ class TidemillBranchOperator(VerbOperator):
 
     verb = "branch"
     options = ("branch", "at", "publish_to", "drop", "reason")
-    template_fields = (*VerbOperator.template_fields, "name", *options[1:])
+    template_fields = (*ActionOperator.template_fields, "name", *options[1:])
 
     def __init__(
         self,
@@ -57,7 +62,10 @@ class TidemillBranchOperator(VerbOperator):
         self.reason = reason
 
     def _options(self, context: Context) -> dict[str, Any]:
-        return {**super()._options(context), "if_needed": True, "yes": True}
+        del context
+        given = {name: getattr(self, name) for name in self.options}
+        how = {"dry_run": True} if self._is_dry else {"if_needed": True, "yes": True}
+        return {**given, **how, "expect": self.expect}
 
     def _operands(self, context: Context) -> Sequence[str]:
         return (name_of_branch(self.name, context),)
@@ -65,6 +73,8 @@ class TidemillBranchOperator(VerbOperator):
     def _summary(self, outcome: Outcome) -> list[str]:
         made = outcome.result or {}
         name, is_new = made.get("name"), outcome.status == Exit.DONE
+        if self._is_dry:
+            return ["tidemill: nothing is changed yet", *(f"tidemill: {line}" for line in made.get("changes") or ())]
         if self.drop in (True, "True", "true"):
             return [f"tidemill: {f'dropped branch `{name}`' if is_new else f'there is no branch `{name}`'}"]
         start = f"at version {made.get('fork_version')} of `{made.get('fork_branch')}`"

@@ -24,13 +24,13 @@ def noun_with_names(what: str, names: Sequence[str]) -> str:
     >>> noun_with_names("operator", ["sums"]), noun_with_names("sink", ["a", "b", "c"])
     ('operator `sums`', 'sinks `a`, `b` and `c`')
     """
-    return f"{what}{'s' if len(names) > 1 else ''} {names_of(names)}"
+    return f"{what}{'s' if len(names) > 1 else ''} {listed_names(names)}"
 
 
-def names_of(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
     """Return names in code style, the last two with "and".
 
-    >>> names_of(["a"]), names_of(["a", "b", "c"])
+    >>> listed_names(["a"]), listed_names(["a", "b", "c"])
     ('`a`', '`a`, `b` and `c`')
     """
     *rest, last = [f"`{name}`" for name in names]

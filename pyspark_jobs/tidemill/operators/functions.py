@@ -47,7 +47,7 @@ class NamedAggregate:
     aggregate: Aggregate
 
 
-def named(columns: Iterable[object], functions: Mapping[str, Any]) -> dict[str, Any]:
+def by_output(columns: Iterable[object], functions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `.agg` by the names of their columns, those with an alias first."""
     found: dict[str, Any] = {}
     for one in columns:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import InvalidInput, repr_of
-from ..operators.functions import Aggregate, NamedAggregate, named
+from ..operators.functions import Aggregate, NamedAggregate, by_output
 from ..operators.groups_with_state import GroupStateOperator, GroupsWithStateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..operators.pandas_with_state import PandasWithStateOperator
@@ -253,7 +253,7 @@ class GroupedStream(Generic[S]):
                     hint=f'use an alias, such as .agg(tm.count().alias("{parameter}"))',
                 )
         return self.add(
-            AggregateOperator.declare("agg" if name is None else name, named(columns, functions), outputMode)
+            AggregateOperator.declare("agg" if name is None else name, by_output(columns, functions), outputMode)
         )
 
     def apply_batch(

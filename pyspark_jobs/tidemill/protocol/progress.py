@@ -11,7 +11,7 @@ from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ..counts import names_of
+from ..counts import listed_names
 from ..values import dataclass
 from .records import Commit
 
@@ -140,7 +140,7 @@ def lost_behind(commit: Commit) -> list[str]:
         counts = [(metrics.late_rows, "late for"), (metrics.quarantined_rows, "quarantined by")]
         words = [f"{rows:,} {what}" for rows, what in counts if rows and metrics.behind]
         if words:
-            found.append(f"{' and '.join(words)} `{name}`, behind {names_of(metrics.behind)}")
+            found.append(f"{' and '.join(words)} `{name}`, behind {listed_names(metrics.behind)}")
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..batch.quarantine import LATE_REASON
-from ..counts import count_of, names_of
+from ..counts import count_of, listed_names
 from ..errors import InvalidInput
 from ..names import operator_of
 from ..protocol.progress import iso
@@ -63,7 +63,7 @@ def check_rows(repo: Opened, commit: Commit) -> None:
 
 
 def _placed(name: str, metrics: OperatorMetrics) -> str:
-    return f"operator `{name}`" + (f", behind {names_of(metrics.behind)}," if metrics.behind else "")
+    return f"operator `{name}`" + (f", behind {listed_names(metrics.behind)}," if metrics.behind else "")
 
 
 def _exceeds(rows: int, of: int, limit: str) -> bool:

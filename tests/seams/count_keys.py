@@ -6,5 +6,5 @@ from tidemill.reading.read import state
 from tidemill.repo.opened import Opened
 
 
-def count_keys(context: Opened, operator: str, version: int | None = None) -> int:
-    return state(context, operator, version, None, None, None, None).num_rows
+def count_keys(repo: Opened, operator: str, version: int | None = None) -> int:
+    return state(repo, operator, version, None, None, None, None).num_rows

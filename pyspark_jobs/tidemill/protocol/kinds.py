@@ -30,9 +30,10 @@ from .records import (
     VersionOf,
 )
 
-Replayed = Literal["plan", "again", "nothing", "refused"]
-"""What a replay does at a version: it carries out its plan again, makes the same correction again, passes it, because
-it leaves nothing to repeat, or refuses to pass it."""
+Replayed = Literal["plan", "skips", "requeues", "nothing", "refused"]
+"""What a replay does at a version: it carries out its plan again, skips the same files again, requeues the same rows
+again, passes it, because it leaves nothing to repeat, or refuses to pass it. Whatever the kind, files that a correction
+has skipped are skipped again."""
 
 
 class Changes(TypedDict, total=False):
@@ -146,7 +147,7 @@ KINDS: dict[Kind, Rules] = {
     "batch": Rules(changes=BATCH, replayed="plan", carries_out=True, reads=True),
     "sweep": Rules(changes=BATCH, replayed="plan", carries_out=True),
     "void": Rules(changes=frozenset({"reason"}), replayed="nothing", abandons=True, noun="void commit"),
-    "skip": Rules(changes=frozenset({"reason", "ledger", "rows", "skipped"}), replayed="again"),
+    "skip": Rules(changes=frozenset({"reason", "ledger", "rows", "skipped"}), replayed="skips"),
     "reset": Rules(
         changes=frozenset({"reason", "watermarks", "batch_time_ms", "next_deadline"}), goes_back=True
     ),
@@ -156,7 +157,7 @@ KINDS: dict[Kind, Rules] = {
         )
     ),
     "requeue": Rules(
-        changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="again"
+        changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="requeues"
     ),
     "rewind": Rules(
         changes=RESTORED | _BACK | {"skipped"}, replayed="nothing", goes_back=True, withdraws=True,

@@ -105,7 +105,7 @@ RESTORED = frozenset({
 """What a rewind takes from the version that it restores."""
 _SHOWN = frozenset({"withdraws", "adds", "shown_by"})
 """What a commit says that changes what sinks show of earlier versions."""
-_BACK = _SHOWN | {"reason", "restores", "replaced", "sinks"}
+_BACK = _SHOWN | {"reason", "replaced", "sinks"}
 """What rewinds and promotions say of themselves and of the sinks."""
 
 
@@ -160,7 +160,7 @@ KINDS: dict[Kind, Rules] = {
         changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="requeues"
     ),
     "rewind": Rules(
-        changes=RESTORED | _BACK | {"skipped"}, replayed="nothing", goes_back=True, withdraws=True,
+        changes=RESTORED | _BACK | {"restores", "skipped"}, replayed="nothing", goes_back=True, withdraws=True,
         adds_published=True, brings_operators="rewound in version",
     ),
     "promote": Rules(

@@ -31,7 +31,7 @@ def test_rules_agree_with_each_other() -> None:
         assert rules.carries_out or not rules.reads, kind
         assert rules.withdraws == ("withdraws" in rules.changes), kind
         assert not (rules.adds_published or rules.same_rows or rules.of_branch) or rules.withdraws, kind
-        assert bool(rules.brings_operators) == ("restores" in rules.changes), kind
+        assert bool(rules.brings_operators) == bool({"restores", "promoted"} & rules.changes), kind
         assert rules.carries_out or "reason" in rules.changes, kind
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,19 @@ def test_every_promise_names_its_place_and_one_test_and_every_room_is_listed() -
     rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
     rooms |= {path.name for path in package.glob("*.py") if not path.name.startswith("__")}
     assert {room for room in rooms if f"`{room}`" not in TEXT} == set()
+
+
+def test_rooms_are_in_the_order_of_the_layers() -> None:
+    layers = next(
+        one
+        for one in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+        if one.get("containers") == ["tidemill"]
+    )["layers"]
+    of = {room: place for place, layer in enumerate(layers) for room in re.split(r" [|:] ", layer)}
+    table = TEXT.partition("| room in ")[2].partition("\n\n")[0].splitlines()[2:]
+    rooms = [room for row in table for room in re.findall(r"`(\w+)(?:/|\.py)`", row.split("|")[1])]
+    assert sorted(rooms) == sorted(of.keys() - {"__main__"})
+    assert rooms == sorted(rooms, key=of.__getitem__)
 
 
 def test_every_cell_of_a_table_is_short() -> None:

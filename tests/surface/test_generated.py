@@ -7,13 +7,16 @@ import difflib
 import inspect
 from pathlib import Path
 
+import click
 import pytest
 
 import tidemill as tm
 from tests.surface import generate
+from tests.surface.registered import register
 from tidemill.actions.contract import Action, Option, option, options_of
 from tidemill.actions.registry import ACTIONS
 from tidemill.actions.rewind import Rewind
+from tidemill.cli.act import command_of
 
 WRITTEN = [
     generate.METHODS,
@@ -50,16 +53,21 @@ def test_a_new_option_is_an_argument_everywhere(monkeypatch: pytest.MonkeyPatch)
         loud: bool = option(Option("Say it loudly.", parsed="flag"), False)
 
     More.__module__ = Rewind.__module__
-    monkeypatch.setitem(ACTIONS, "rewind", More)
-    monkeypatch.setitem(generate.ARGUMENTS, "rewind", (*generate.ARGUMENTS["rewind"], "note", "loud"))  # type: ignore[index]
-    monkeypatch.setitem(generate.FIELDS, "rewind", (*generate.FIELDS["rewind"], "note"))  # type: ignore[index]
+    form = register(monkeypatch, More)
     now = generate.generated()
     assert now[generate.METHODS].count("note: str | None = None,") == 3
     assert "note=note" in now[generate.METHODS]
     assert "note: str | None = None," in now[generate.OPERATORS]
     assert "loud: str | bool = False" in now[generate.OPERATORS], "a template is text"
     assert "loud: bool = False" in now[generate.METHODS]
-    assert "loud" not in generate.FIELDS["rewind"], "the operator has it, and the form does not"
+    assert form.helps()["note"] == ("rewind: a note.", False)
+    assert form.fault_of("rewind", {"to_version": 3, "note": "x"}) is None
+    assert "`loud` is not a field of rewind" in form.fault_of("rewind", {"to_version": 3, "loud": True})
+    assert form.command_line("rewind", {"note": "x", "loud": True}) == ({"note": "x", "loud": True}, [])
+    assert "`source`, `note`" in next(one for one in now[generate.FORMS].splitlines() if "| `correction`, " in one)
+    command = command_of("rewind")
+    shown = " ".join(command.get_help(click.Context(command)).split())
+    assert "--note TEXT A note." in shown and "--loud Say it loudly." in shown
     assert "self.note = note" in now[generate.OPERATORS]
     assert "| `rewind` | `to_version`, `without`, `source`, `note`, `loud`, `reason`" in now[generate.OWN_DAGS]
     assert "| `to_version` (required), `without`, `source`, `note` |" in now[generate.CORRECTIONS]

@@ -46,14 +46,11 @@ def test_out_of_inodes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert full.space(errno.ENOSPC, str(tmp_path)) == "; no inodes free"
 
 
-def test_a_temporary_folder_is_removed_and_its_errors_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_temporary_file_names_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    refused = f"^write a temporary file in `{tmp_path}`: {REASON}; needed 7 bytes"
-    with pytest.raises(StoreUnavailable, match=refused), full.temporary_folder(7):
-        raise OSError(errno.ENOSPC, REASON)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InvalidInput, match="^as it was$"), full.temporary_folder():
-        raise InvalidInput("as it was")
+    error = full.no_temporary_file(OSError(errno.ENOSPC, REASON), 7)
+    assert error.first_line.startswith(f"write a temporary file in `{tmp_path}`: {REASON}; needed 7 bytes")
+    assert error.hint == "free space there, or set TMPDIR to a folder on another disk, then run again"
 
 
 def test_a_full_folder_of_spark_is_no_bug() -> None:

@@ -153,8 +153,8 @@ def _read_again(
             origin = RowOrigin((number, block.number), 0, number=number, split=split)
             caught = _Caught(sender, origin, [port.label for port in ports])
             receiver = only(batch.job, split.requeued, caught)
-            for action in batch.job.roots(split.source):
-                flow.run_steps(batch.job, action.number, block.rows, receiver, f"`{split.path}`")
+            for node in batch.job.roots(split.source):
+                flow.run_steps(batch.job, node.number, block.rows, receiver, f"`{split.path}`")
             yield from ((split, block.number, rows) for rows in caught.rows)
 
 

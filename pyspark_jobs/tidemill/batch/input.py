@@ -35,7 +35,7 @@ _MOST_FILES = 256
 
 def columns_read(job: Job, source: str, context: ReadContext) -> ReadContext:
     """Return how a source is read: only the columns that some operator reads, if that is known."""
-    reads = [job.reads(action.number) for action in job.roots(source)]
+    reads = [job.reads(node.number) for node in job.roots(source)]
     known = [columns for columns in reads if columns is not None]
     columns = frozenset[str]().union(*known) if len(known) == len(reads) else None
     return replace(context, columns=columns)
@@ -198,10 +198,10 @@ def only(job: Job, requeued: Requeued | None, inner: flow.Receiver) -> flow.Rece
 
 def _below(job: Job, watermark: str) -> set[int]:
     """Return the nodes that rows reach from a watermark without passing an operator."""
-    waiting = [action.number for action in job.actions if watermark and action.watermark == watermark]
+    waiting = [node.number for node in job.nodes if watermark and node.watermark == watermark]
     found: set[int] = set()
     while waiting:
         node = waiting.pop()
         found.add(node)
-        waiting.extend(one.action.number for one in job.children(node) if one.action.operator is None)
+        waiting.extend(one.node.number for one in job.children(node) if one.node.operator is None)
     return found

@@ -70,10 +70,8 @@ def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[
     rows = count = 0
     for block in read:
         sent = outgoing(block.number, block.rows)
-        for action in roots:
-            flow.run_steps(
-                batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`"
-            )
+        for node in roots:
+            flow.run_steps(batch.job, node.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
         sent.quarantine_rejects(block)
         sent.count_late_rows(block.rows.num_rows)
         if block.fingerprint is not None:

@@ -21,18 +21,18 @@ from .work import Item
 
 def is_plain(job: Job, source: str) -> bool:
     """Whether rows of a source reach only operators without user functions, through watermarks and unions."""
-    waiting = [action.number for action in job.roots(source)]
+    waiting = [node.number for node in job.roots(source)]
     while waiting:
-        node = waiting.pop()
-        if job.outputs_of(node):
+        number = waiting.pop()
+        if job.outputs_of(number):
             return False
-        for child in job.children(node):
-            action = child.action
-            if action.step is not None:
+        for child in job.children(number):
+            node = child.node
+            if node.step is not None:
                 return False
-            if action.operator is None:
-                waiting.append(action.number)
-            elif not is_anonymous(job.operators[action.operator].operator):
+            if node.operator is None:
+                waiting.append(node.number)
+            elif not is_anonymous(job.operators[node.operator].operator):
                 return False
     return True
 
@@ -42,8 +42,8 @@ def send_together(sender: Sender, several: Several) -> Iterator[Item] | None:
     batch = sender.batch
     split = batch.plan.splits[several.numbers[0]]
     arrived = _Arrived(sender)
-    for action in batch.job.roots(split.source):
-        flow.run_steps(batch.job, action.number, several.files.rows, arrived, f"`{split.path}`")
+    for node in batch.job.roots(split.source):
+        flow.run_steps(batch.job, node.number, several.files.rows, arrived, f"`{split.path}`")
     return None if arrived.need_places else _sent(sender, several, arrived)
 
 

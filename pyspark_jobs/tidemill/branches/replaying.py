@@ -16,12 +16,12 @@ from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
 from ..protocol.kinds import Changes, rules_of
-from ..protocol.records import Commit, Kind, Plan, SkippedFile, Split, VersionOf
+from ..protocol.records import Commit, Plan, SkippedFile, Split, VersionOf
 from ..publishing.correct import correct
 from ..repo.discard import discard
 from ..repo.ledger import store_left_out, store_requeued, store_skipped
 from ..repo.opened import Opened
-from ..repo.steps import Steps, leaves_nothing
+from ..repo.steps import Steps, leaves_nothing, made_again
 from ..repo.versions import Needed, hold
 from ..run.drain import Drain, Limits, OnProgress
 from ..run.engine import Choice
@@ -235,7 +235,8 @@ class ReplayDrain(Drain):
         ]
 
     def _corrected(self, head: Commit | None, commit: Commit) -> Commit:
-        """Repeat a correction that concerns only the input: a `requeue`, or a commit that skipped files."""
+        """Repeat a correction that concerns only the input, as `made_again` says."""
+        how = made_again(commit)
         origin, attempt = self.repo.origin(head), uuid.uuid4().hex[:12]
         changes: Changes = {
             "attempt": attempt,
@@ -244,7 +245,8 @@ class ReplayDrain(Drain):
         }
         if self.partial is not None:
             changes["computed"] = sorted(self.partial.part.chosen)
-        if commit.skipped:
+        kind = commit.kind if rules_of(commit).replayed == how else "skip"
+        if how == "skips":
             files = [SourceFile.skipped(one) for one in commit.skipped]
             stored = store_skipped(self.repo, head, files, origin.number, attempt)
             changes["skipped"] = commit.skipped
@@ -257,5 +259,4 @@ class ReplayDrain(Drain):
                 "waiting": [*waiting, *commit.requeued],
             }
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
-        kind: Kind = commit.kind if rules_of(commit).replayed == "again" else "skip"
         return correct(self.repo, origin, kind, changes | {"ledger": stored.segments, "rows": rows})

@@ -107,13 +107,15 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table that `tidemill log` prints, from its rows for machines."""
+    from ..protocol.kinds import KINDS
+
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, side in (("version", "right"), ("kind", "left"), ("batch time", "left"), ("rows", "right"),
                        ("files", "right"), ("late", "right"), ("quarantined", "right"), ("", "left")):  # fmt: skip
         shown.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         counts = [row[name] for name in ("input_rows", "input_files", "late_rows", "quarantined_rows")]
-        numbers = [f"{count:,}" if row["kind"] == "batch" else "" for count in counts]
+        numbers = [f"{count:,}" if KINDS[row["kind"]].reads else "" for count in counts]
         cells = [str(row["version"]), row["kind"], _readable(row["batch_time"]), *numbers, _remarks(row)]
         shown.add_row(*map(Text, map(visible, cells)), style="dim" if row["undone"] else None)
     return shown

@@ -15,22 +15,9 @@ from ..errors import InvalidInput
 from ..schema import in_backticks
 from ..schema.kernels import pc
 from ..values import dataclass
+from .aggregate_rules import AGGREGATES
 from .functions import Aggregate
 from .initial import Initial
-
-PARTIALS = {
-    "mean": (".sum", ".count"),
-    "first": ("", ".set"),
-    "last": ("", ".set"),
-    "min_by": ("", ".by"),
-    "max_by": ("", ".by"),
-    "earliest": ("", ".by"),
-    "var": (".count", ".mean", ".m2"),
-    "stddev": (".count", ".mean", ".m2"),
-}
-"""The columns of the partial values of a function, as suffixes of its output; those of others have no suffix."""
-_AS_FINISHED = ("count", "sum", "min", "max", "collect_set")
-"""The functions whose partial value is the finished one."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ class AggregateInitial(Initial):
         found: list[tuple[str, Aggregate, Sequence[pa.Field]]] = []
         at = 0
         for output, aggregate in self.aggregates:
-            count = len(PARTIALS.get(aggregate.function, ("",)))
+            count = len(AGGREGATES[aggregate.function].partials)
             found.append((output, aggregate, [self.state.field(place) for place in range(at, at + count)]))
             at += count
         return found
@@ -71,7 +58,7 @@ class AggregateInitial(Initial):
         """Return the partial columns that finished values do not give."""
         found: list[str] = []
         for _, aggregate, fields in self._of_each():
-            if aggregate.function in (*_AS_FINISHED, "first", "last"):
+            if AGGREGATES[aggregate.function].is_partial or aggregate.function in ("first", "last"):
                 continue
             is_double = fields[0].type == pa.float64()
             if aggregate.function == "mean" and is_double and self._count_of(aggregate.column) is not None:

@@ -20,7 +20,7 @@ from ..protocol.compatible import PARTIAL_KINDS
 from ..schema import to_arrow
 from ..state.columns import MapColumns
 from .aggregate import BoundAggregate
-from .aggregate_initial import PARTIALS
+from .aggregate_rules import AGGREGATES
 from .contract import BoundOperator, Clock, Input, describe
 from .functions import Aggregate
 from .groups_with_state import TIMEOUT_CLOCKS
@@ -33,7 +33,6 @@ _CUT = re.compile(r"(\d+) ms by (\d+) ms from (-?\d+) ms over (.*)", re.DOTALL)
 _GIVEN = re.compile(r"those of (.*)", re.DOTALL)
 _SESSIONS = re.compile(r"sessions with a gap of (\d+) ms over (.*)", re.DOTALL)
 _ENDS = ("forgotten", "emitted")
-_WITH_PARAMETER = ("approx_count_distinct", "collect_set")
 
 
 def clock_of(recorded: Mapping[str, Any]) -> Clock | None:
@@ -128,14 +127,14 @@ class _Description:
         unused = (name for number in itertools.count() if (name := f"input {number}") not in fields)
         for output in outputs:
             function, _, arguments = self.rules[output].partition("(")
-            count = len(PARTIALS.get(function, ("",)))
+            count = len(AGGREGATES[function].partials)
             partials, at = kept[at : at + count], at + count
             inputs = []
             for kind in _inputs(function, partials, self.output.field(output).type):
                 inputs.append(next(unused))
                 fields[inputs[-1]] = kind
             last = arguments.removesuffix(")").rpartition(", ")[2]
-            parameter = int(last) if function in _WITH_PARAMETER else None
+            parameter = int(last) if AGGREGATES[function].has_parameter else None
             column, by = [*inputs, None, None][:2]
             yield output, Aggregate(function, column, by, parameter)
 

@@ -55,8 +55,8 @@ def definitions(job: Job) -> dict[str, dict[str, str]]:
     what it reads from its module.
     """
     found: dict[int, str] = {}
-    for action in job.actions:  # parents come first
-        found[action.number] = _digest([_said_of(job, action), [found[parent] for parent in action.parents]])
+    for node in job.nodes:  # parents come first
+        found[node.number] = _digest([_said_of(job, node), [found[parent] for parent in node.parents]])
     return {
         "operators": {name: found[placed.node] for name, placed in job.operators.items()},
         "sinks": {name: found[output.node] for name, output in job.outputs.items()},
@@ -97,17 +97,17 @@ def _byte_code(code: CodeType) -> tuple[Any, ...]:
     return code.co_code.hex(), code.co_names, code.co_varnames, constants
 
 
-def _said_of(job: Job, action: JobNode) -> Any:
-    """Return what an action does, as a plain value. Numbers are left out, because they depend on other actions."""
-    if action.source is not None:
-        source = job.sources[action.source]
-        return ["source", action.source, job.time_zone, _plain(source.schema), _plain(parsing_of(source))]
-    if action.step is not None:
-        return ["step", _plain(action.step)]
-    if action.watermark is not None:
-        return ["watermark", _plain(job.watermarks.get(action.watermark, action.watermark))]
-    if action.operator is not None:
-        return ["operator", _plain(job.operators[action.operator].operator)]
+def _said_of(job: Job, node: JobNode) -> Any:
+    """Return what a node does, as a plain value. Numbers are left out, because they depend on other nodes."""
+    if node.source is not None:
+        source = job.sources[node.source]
+        return ["source", node.source, job.time_zone, _plain(source.schema), _plain(parsing_of(source))]
+    if node.step is not None:
+        return ["step", _plain(node.step)]
+    if node.watermark is not None:
+        return ["watermark", _plain(job.watermarks.get(node.watermark, node.watermark))]
+    if node.operator is not None:
+        return ["operator", _plain(job.operators[node.operator].operator)]
     return ["union"]
 
 

@@ -35,18 +35,18 @@ def run_steps(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, ori
     for output in job.outputs_of(node):
         receiver.to_output(output, rows)
     for child in job.children(node):
-        action = child.action
-        if action.operator is not None:
-            receiver.to_operator(job.operators[action.operator].ports[child.place], rows)
-        elif action.watermark is not None:
+        below = child.node
+        if below.operator is not None:
+            receiver.to_operator(job.operators[below.operator].ports[child.place], rows)
+        elif below.watermark is not None:
             passed = rows
-            if action.watermark in job.watermarks:
-                passed = receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
-            run_steps(job, action.number, passed, receiver, origin)
-        elif action.step is not None:
-            run_steps(job, action.number, _apply_step(action.step, rows, job.time_zone, origin), receiver, origin)
+            if below.watermark in job.watermarks:
+                passed = receiver.at_watermark(below.watermark, job.watermarks[below.watermark].column, rows)
+            run_steps(job, below.number, passed, receiver, origin)
+        elif below.step is not None:
+            run_steps(job, below.number, _apply_step(below.step, rows, job.time_zone, origin), receiver, origin)
         else:
-            run_steps(job, action.number, _united(rows, action.schema), receiver, origin)
+            run_steps(job, below.number, _united(rows, below.schema), receiver, origin)
 
 
 def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -108,7 +108,7 @@ def _least(watermarks: Mapping[str, int], of: Iterable[str]) -> int | None:
 class _Child:
     """A node that another one feeds, as the parent with the number `place`."""
 
-    action: JobNode
+    node: JobNode
     place: int
 
 
@@ -129,7 +129,7 @@ class Job:
     pipeline: str
     time_zone: str
     sources: Mapping[str, Source]
-    actions: tuple[JobNode, ...]
+    nodes: tuple[JobNode, ...]
     watermarks: dict[str, WatermarkRule]
     operators: dict[str, Placed]
     outputs: dict[str, JobSink]
@@ -142,8 +142,8 @@ class Job:
 
     def children(self, node: int) -> list[_Child]:
         """Return what a node feeds, by number. The union of a stream with itself appears twice."""
-        found = ((action, place, parent) for action in self.actions for place, parent in enumerate(action.parents))
-        return [_Child(action, place) for action, place, parent in found if parent == node]
+        found = ((one, place, parent) for one in self.nodes for place, parent in enumerate(one.parents))
+        return [_Child(one, place) for one, place, parent in found if parent == node]
 
     def outputs_of(self, node: int) -> list[JobSink]:
         """Return the sinks at a node."""
@@ -162,14 +162,14 @@ class Job:
         return found
 
     def _reads_of(self, child: _Child) -> frozenset[str] | None:
-        action = child.action
-        if action.operator is not None:
-            port = self.operators[action.operator].ports[child.place]
+        node = child.node
+        if node.operator is not None:
+            port = self.operators[node.operator].ports[child.place]
             # late rows are quarantined with all columns
             return None if port.input.late == "quarantine" else port.operator.reads(port.number)
-        if action.watermark is None:
+        if node.watermark is None:
             return None
-        rule, below = self.watermarks.get(action.watermark), self.reads(action.number)
+        rule, below = self.watermarks.get(node.watermark), self.reads(node.number)
         if rule is not None and rule.max_ahead_ms is not None:
             return None  # rows that are too far ahead are quarantined with all columns
         return below if rule is None or below is None else below | {rule.column}
@@ -201,7 +201,7 @@ class Job:
 
     def nodes_above(self, nodes: Iterable[int]) -> set[int]:
         """Return nodes and all those that feed them, also beyond operators."""
-        by_number, found, waiting = {one.number: one for one in self.actions}, set[int](), list(nodes)
+        by_number, found, waiting = {one.number: one for one in self.nodes}, set[int](), list(nodes)
         while waiting:
             number = waiting.pop()
             if number not in found:
@@ -210,21 +210,21 @@ class Job:
         return found
 
     def _parents(self, operator: str) -> tuple[int, ...]:
-        node = self.operators[operator].node
-        return next(action.parents for action in self.actions if action.number == node)
+        number = self.operators[operator].node
+        return next(node.parents for node in self.nodes if node.number == number)
 
     def _ends_above(self, nodes: Iterable[int]) -> Iterator[JobNode]:
         """Yield the sources and the operators whose rows reach some nodes through stateless steps."""
-        actions, waiting = {action.number: action for action in self.actions}, list(nodes)
+        by_number, waiting = {one.number: one for one in self.nodes}, list(nodes)
         while waiting:
-            action = actions[waiting.pop()]
-            if action.operator is not None or action.source is not None:
-                yield action
-            waiting.extend(action.parents if action.operator is None else ())
+            node = by_number[waiting.pop()]
+            if node.operator is not None or node.source is not None:
+                yield node
+            waiting.extend(node.parents if node.operator is None else ())
 
     def roots(self, source: str) -> list[JobNode]:
         """Return the nodes that read a source."""
-        return [action for action in self.actions if action.source == source]
+        return [node for node in self.nodes if node.source == source]
 
     @property
     def uses_event_time(self) -> bool:
@@ -245,9 +245,9 @@ class Job:
     def functions(self) -> dict[str, tuple[Callable[..., Any], ...]]:
         """The user's functions, by operator name, and by `step <n>` for steps with a function."""
         found = {name: placed.operator.functions for name, placed in self.operators.items()}
-        for action in self.actions:
-            if action.step is not None:
-                found[f"step {action.number}"] = action.step.functions
+        for node in self.nodes:
+            if node.step is not None:
+                found[f"step {node.number}"] = node.step.functions
         return {name: functions for name, functions in found.items() if functions}
 
 
@@ -262,16 +262,16 @@ def compile_job(pipeline: Graph) -> Job:
         )
     numbers = _numbered(pipeline)
     operators = _placed(pipeline, numbers)
-    actions = tuple(_action(node, number, numbers) for node, number in numbers.items())
+    nodes = tuple(_job_node(node, number, numbers) for node, number in numbers.items())
     return Job(
         pipeline=pipeline.name,
         time_zone=pipeline.timeZone,
         sources=dict(pipeline.sources),
-        actions=actions,
+        nodes=nodes,
         watermarks=_watermarks(pipeline, numbers, operators),
         operators=operators,
         outputs=_outputs(pipeline, numbers),
-        metadata=any(action.step is not None and action.step.needs_metadata for action in actions),
+        metadata=any(node.step is not None and node.step.needs_metadata for node in nodes),
     )
 
 
@@ -292,19 +292,19 @@ def _numbered(pipeline: Graph) -> dict[Node, int]:
     return numbers
 
 
-def _action(node: Node, number: int, numbers: dict[Node, int]) -> JobNode:
-    action = JobNode(number, tuple(numbers[parent] for parent in parents_of(node)), node.schema)
+def _job_node(node: Node, number: int, numbers: dict[Node, int]) -> JobNode:
+    made = JobNode(number, tuple(numbers[parent] for parent in parents_of(node)), node.schema)
     match node:
         case Read():
-            return dataclasses.replace(action, source=node.source)
+            return dataclasses.replace(made, source=node.source)
         case Stateless():
-            return dataclasses.replace(action, step=node.step)
+            return dataclasses.replace(made, step=node.step)
         case Watermark():
-            return dataclasses.replace(action, watermark=node.name)
+            return dataclasses.replace(made, watermark=node.name)
         case Keyed():
-            return dataclasses.replace(action, operator=node.operator.name)
+            return dataclasses.replace(made, operator=node.operator.name)
         case Union():
-            return action
+            return made
     raise TypeError(f"unknown node {node!r}")
 
 

@@ -70,12 +70,12 @@ def _with_upstream(job: Job, names: Iterable[str]) -> set[str]:
 def _job(job: Job, operators: Collection[str], sinks: Collection[str]) -> Job:
     """Return the job with these operators and sinks, and the nodes above them."""
     ends = [job.operators[name].node for name in operators] + [job.outputs[name].node for name in sinks]
-    nodes = job.nodes_above(ends)
-    actions = tuple(action for action in job.actions if action.number in nodes)
-    watermarks = {action.watermark for action in actions}
+    above = job.nodes_above(ends)
+    nodes = tuple(node for node in job.nodes if node.number in above)
+    watermarks = {node.watermark for node in nodes}
     return dataclasses.replace(
         job,
-        actions=actions,
+        nodes=nodes,
         watermarks={name: rule for name, rule in job.watermarks.items() if name in watermarks},
         operators={name: placed for name, placed in job.operators.items() if name in operators},
         outputs={name: output for name, output in job.outputs.items() if name in sinks},

@@ -40,9 +40,9 @@ def _run(job: Job, sources: Mapping[str, _SourceRows], newest_ms: int) -> dict[s
     """Return what the operators and sinks make of the rows."""
     preview = _Preview(job, newest_ms)
     for name, source in sources.items():
-        for action in job.actions:
-            if action.source == name and source.rows is not None:
-                flow.run_steps(job, action.number, source.rows, preview, f"source `{name}`")
+        for node in job.nodes:
+            if node.source == name and source.rows is not None:
+                flow.run_steps(job, node.number, source.rows, preview, f"source `{name}`")
     for level in range(job.levels):
         for placed in job.at_level(level):
             preview.apply(placed)

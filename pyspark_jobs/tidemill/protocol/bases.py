@@ -48,11 +48,6 @@ def fits(base: BaseOf, schemas: _Schemas) -> bool:
     return not base.columns or schemas.get(base.operator, {}).get("maps", {}).get(base.map) == base.columns
 
 
-def lay_one(live: list[Segment], base: BaseOf) -> list[Segment]:
-    """Return the live segments of one map, with `base` in the place of its inputs if that is valid."""
-    return _replaced(live, base) if applies(live, base) else live
-
-
 def applies(live: Sequence[Segment], base: BaseOf) -> bool:
     """Whether `base` may take the place of its inputs among the live segments of its map.
 

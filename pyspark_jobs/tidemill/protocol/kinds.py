@@ -30,9 +30,10 @@ from .records import (
     VersionOf,
 )
 
-Replayed = Literal["plan", "again", "nothing", "refused"]
-"""What a replay does at a version: it carries out its plan again, makes the same correction again, passes it, because
-it leaves nothing to repeat, or refuses to pass it."""
+Replayed = Literal["plan", "skips", "requeues", "nothing", "refused"]
+"""What a replay does at a version: it carries out its plan again, skips the same files again, requeues the same rows
+again, passes it, because it leaves nothing to repeat, or refuses to pass it. Whatever the kind, files that a correction
+has skipped are skipped again."""
 
 
 class Changes(TypedDict, total=False):
@@ -104,7 +105,7 @@ RESTORED = frozenset({
 """What a rewind takes from the version that it restores."""
 _SHOWN = frozenset({"withdraws", "adds", "shown_by"})
 """What a commit says that changes what sinks show of earlier versions."""
-_BACK = _SHOWN | {"reason", "restores", "replaced", "sinks"}
+_BACK = _SHOWN | {"reason", "replaced", "sinks"}
 """What rewinds and promotions say of themselves and of the sinks."""
 
 
@@ -146,7 +147,7 @@ KINDS: dict[Kind, Rules] = {
     "batch": Rules(changes=BATCH, replayed="plan", carries_out=True, reads=True),
     "sweep": Rules(changes=BATCH, replayed="plan", carries_out=True),
     "void": Rules(changes=frozenset({"reason"}), replayed="nothing", abandons=True, noun="void commit"),
-    "skip": Rules(changes=frozenset({"reason", "ledger", "rows", "skipped"}), replayed="again"),
+    "skip": Rules(changes=frozenset({"reason", "ledger", "rows", "skipped"}), replayed="skips"),
     "reset": Rules(
         changes=frozenset({"reason", "watermarks", "batch_time_ms", "next_deadline"}), goes_back=True
     ),
@@ -156,10 +157,10 @@ KINDS: dict[Kind, Rules] = {
         )
     ),
     "requeue": Rules(
-        changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="again"
+        changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="requeues"
     ),
     "rewind": Rules(
-        changes=RESTORED | _BACK | {"skipped"}, replayed="nothing", goes_back=True, withdraws=True,
+        changes=RESTORED | _BACK | {"restores", "skipped"}, replayed="nothing", goes_back=True, withdraws=True,
         adds_published=True, brings_operators="rewound in version",
     ),
     "promote": Rules(

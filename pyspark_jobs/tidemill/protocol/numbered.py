@@ -117,10 +117,6 @@ class Numbered:
             self._newest = number
         return number
 
-    def is_empty(self) -> bool:
-        """Whether the store lists no record at all. It costs one request."""
-        return next(self._numbers(None), None) is None
-
     def reached(self, number: int) -> None:
         """Take note that the record with this number exists, and write the hint if it is due."""
         self._saw(number)

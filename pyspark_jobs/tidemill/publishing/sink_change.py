@@ -12,7 +12,7 @@ from ..protocol.history import Restoration, correction
 from ..protocol.kinds import Changes, rules_of
 from ..protocol.log import Log
 from ..protocol.named import output_files
-from ..protocol.records import AddedOutput, Commit, Shown, VersionOf
+from ..protocol.records import AddedOutput, Commit, Kind, Shown, VersionOf
 from ..protocol.retained import refuse_if_gone
 from ..repo.discard import discarded_if_full
 from ..repo.opened import Opened
@@ -28,11 +28,11 @@ from .withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_
 class SinkChange:
     """What changes: `undone` are the versions that leave the history.
 
-    `verb` is the correction, for messages. `withdraws`: by sink, the records whose files go. `added` are output files
+    `kind` is that of the correction. `withdraws`: by sink, the records whose files go. `added` are output files
     that are published again, `rest` the versions whose rows stay of files that go.
     """
 
-    verb: str
+    kind: Kind
     undone: list[int]
     shown_by: list[Shown]
     withdraws: dict[str, list[int]]
@@ -53,21 +53,21 @@ class SinkChange:
         return found
 
 
-def sink_change(repo: Opened, head: Commit | None, target: Commit | None, verb: str) -> SinkChange:
+def sink_change(repo: Opened, head: Commit | None, target: Commit | None, kind: Kind) -> SinkChange:
     """Return what sinks need if the next version restores `target`. `InvalidInput` if a sink cannot do it."""
     change = correction(head, target)
     withdraws = _by_sink(repo, change)
     for sink, records in withdraws.items():
-        refuse_unless_withdrawable(repo, sink, records, verb)
+        refuse_unless_withdrawable(repo, sink, records, kind)
     rest = _rest(repo, withdraws, change)
-    added = _added(repo, change, rest, verb)
-    return SinkChange(verb, change.undone, change.shown_by, withdraws, added, rest)
+    added = _added(repo, change, rest, kind)
+    return SinkChange(kind, change.undone, change.shown_by, withdraws, added, rest)
 
 
 def published_instead(repo: Opened, head: Commit | None, change: SinkChange, to: Writing) -> Changes:
     """Store what stays of withdrawn files, and return what the commit says of the sinks."""
     adds: dict[str, list[AddedOutput]] = {}
-    with fenced_if_overtaken(repo, head, change.verb), discarded_if_full(repo.store, to.attempt):
+    with fenced_if_overtaken(repo, head, change.kind), discarded_if_full(repo.store, to.attempt):
         for one in sorted(change.rest, key=lambda one: min(one.versions)):
             made = store_rest(repo, one, _batch_ids(repo, head, one.versions), to)
             if made is not None:
@@ -123,7 +123,7 @@ def _rest(repo: Opened, withdraws: Mapping[str, Sequence[int]], change: Restorat
     return found
 
 
-def _added(repo: Opened, change: Restoration, rest: Sequence[Rest], verb: str) -> dict[str, list[AddedOutput]]:
+def _added(repo: Opened, change: Restoration, rest: Sequence[Rest], kind: Kind) -> dict[str, list[AddedOutput]]:
     """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
     found: dict[str, list[AddedOutput]] = {}
     versions = {version for one in (change.others, *change.sinks.values()) for version in one.adds}
@@ -135,7 +135,7 @@ def _added(repo: Opened, change: Restoration, rest: Sequence[Rest], verb: str) -
                 continue
             files = list(itertools.chain(*output_files(commit, sink)))
             if files:
-                refuse_if_gone(repo.initialised(), repo.version_of(version), f"{verb}: publish again")
-            refuse_unless_shown_again(repo, sink, version, verb)
+                refuse_if_gone(repo.initialised(), repo.version_of(version), f"{kind}: publish again")
+            refuse_unless_shown_again(repo, sink, version, kind)
             found.setdefault(sink, []).append(AddedOutput(repo.branch, version, files))
     return found

@@ -13,8 +13,8 @@ from ..counts import count_of, versions_of
 from ..errors import InvalidInput
 from ..protocol.described import calls_function
 from ..protocol.history import is_shown, last_forget
-from ..protocol.kinds import rules_of
-from ..protocol.records import Commit, Published, VersionOf
+from ..protocol.kinds import KINDS, rules_of
+from ..protocol.records import Commit, Kind, Published, VersionOf
 from ..repo.opened import Opened
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Sink
@@ -57,7 +57,7 @@ def published_sinks(repo: Opened, commit: Commit) -> list[str]:
     ]
 
 
-def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int], verb: str) -> None:
+def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int], kind: Kind) -> None:
     """Raise `InvalidInput` if what a sink published of versions cannot be withdrawn by this code.
 
     Files of a sink that the code no longer has are deleted by their records. Calls of a function cannot be undone so.
@@ -68,47 +68,47 @@ def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int],
     former = [
         one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
     ]
-    records = _published(repo, name, former, verb)
-    with _way_out(name, verb):
+    records = _published(repo, name, former, kind)
+    with _way_out(name, kind):
         if calls and (sink is None or not asked.is_called(sink)):
             raise InvalidInput(
                 f"its function was called for {versions_of(calls)}, and only the function could undo that, which this "
                 "code does not have"
             )
-        for (kind, uri), of in places_of(records):
-            check_former(kind, uri, of, place_of(repo, name))
+        for (written_as, uri), of in places_of(records):
+            check_former(written_as, uri, of, place_of(repo, name))
     if sink is not None and len(former) < len(versions):
-        _refuse_withdrawal(name, sink, verb)
+        _refuse_withdrawal(name, sink, kind)
 
 
-def refuse_unless_shown_again(repo: Opened, name: str, version: int, verb: str) -> None:
+def refuse_unless_shown_again(repo: Opened, name: str, version: int, kind: Kind) -> None:
     """Raise `InvalidInput` if this code cannot publish a version again, because it does not have the sink."""
     sink = repo.declared_sink(name)
     if sink is not None:
-        _refuse_withdrawal(name, sink, verb)
+        _refuse_withdrawal(name, sink, kind)
         return
-    with _way_out(name, verb):
+    with _way_out(name, kind):
         raise InvalidInput(
             f"the rows of version {version} would have to be published again, but this code does not have the sink"
         )
 
 
-def _refuse_withdrawal(name: str, sink: Sink, verb: str) -> None:
+def _refuse_withdrawal(name: str, sink: Sink, kind: Kind) -> None:
     try:
         asked.refuse_withdrawal(sink)
     except InvalidInput as error:
-        hint = f"{error.hint}. Or {KEEP}" if verb == "promote" else error.hint
-        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
+        hint = f"{error.hint}. Or {KEEP}" if KINDS[kind].of_branch else error.hint
+        raise InvalidInput(f"{kind}: sink `{name}`: {error.message}", hint=hint) from error
 
 
-def _published(repo: Opened, name: str, versions: Sequence[int], verb: str) -> list[Published]:
+def _published(repo: Opened, name: str, versions: Sequence[int], kind: Kind) -> list[Published]:
     """Return the records of versions. `InvalidInput` for one that is not published yet."""
     records = []
     for version in versions:
         record = read_record(repo, VersionOf(repo.branch, version), name)
         if record is None:
             raise InvalidInput(
-                f"{verb}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
+                f"{kind}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
                 hint="run `tidemill publish` with code that has the sink",
             )
         records.append(record)
@@ -116,13 +116,13 @@ def _published(repo: Opened, name: str, versions: Sequence[int], verb: str) -> l
 
 
 @contextlib.contextmanager
-def _way_out(name: str, verb: str) -> Iterator[None]:
+def _way_out(name: str, kind: Kind) -> Iterator[None]:
     """Add to errors the sink's name, and what helps."""
     try:
         yield
     except InvalidInput as error:
-        hint = KEEP if verb == "promote" else f"{verb} with code that has the sink, and then remove it"
-        raise InvalidInput(f"{verb}: sink `{name}`: {error.message}", hint=hint) from error
+        hint = KEEP if KINDS[kind].of_branch else f"{kind} with code that has the sink, and then remove it"
+        raise InvalidInput(f"{kind}: sink `{name}`: {error.message}", hint=hint) from error
 
 
 def withdraw_strays(repo: Opened, head: Commit | None, since: int = 0) -> dict[str, list[str]]:

@@ -99,37 +99,37 @@ def _graph(job: Job, operator: str | None) -> Iterator[str]:
     yield f"pipeline `{job.pipeline}`, time zone {job.time_zone}"
     chosen = None if operator is None else job.nodes_above([job.operators[operator].node])
     shown: set[int] = set()
-    for action in job.actions:
-        if not action.parents and (chosen is None or action.number in chosen):
-            yield from _tree(job, action, "", shown, chosen)
+    for node in job.nodes:
+        if not node.parents and (chosen is None or node.number in chosen):
+            yield from _tree(job, node, "", shown, chosen)
 
 
-def _tree(job: Job, action: JobNode, indent: str, shown: set[int], chosen: set[int] | None) -> Iterator[str]:
-    """Yield an action and what it feeds. An action with several parents is shown in full below the first."""
-    if action.number in shown:
-        yield f"{indent}{_node(job, action)} (shown above)"
+def _tree(job: Job, node: JobNode, indent: str, shown: set[int], chosen: set[int] | None) -> Iterator[str]:
+    """Yield a node and what it feeds. A node with several parents is shown in full below the first."""
+    if node.number in shown:
+        yield f"{indent}{_node(job, node)} (shown above)"
         return
-    shown.add(action.number)
-    yield f"{indent}{_node(job, action)}"
-    for output in job.outputs_of(action.number) if chosen is None else ():
+    shown.add(node.number)
+    yield f"{indent}{_node(job, node)}"
+    for output in job.outputs_of(node.number) if chosen is None else ():
         kept = "kept in the repository" if output.sink is None else repr(output.sink)
         yield f"{indent}  sink `{output.name}`: {kept}"
-    for child in {one.action.number: one.action for one in job.children(action.number)}.values():
+    for child in {one.node.number: one.node for one in job.children(node.number)}.values():
         if chosen is None or child.number in chosen:
             yield from _tree(job, child, indent + "  ", shown, chosen)
 
 
-def _node(job: Job, action: JobNode) -> str:
-    if action.source is not None:
-        return f"source `{action.source}`: {job.sources[action.source]!r}"
-    if action.operator is not None:
-        operator = job.operators[action.operator].operator
+def _node(job: Job, node: JobNode) -> str:
+    if node.source is not None:
+        return f"source `{node.source}`: {job.sources[node.source]!r}"
+    if node.operator is not None:
+        operator = job.operators[node.operator].operator
         key = ", ".join(operator.maps[0].key.names)
         return f"operator `{operator.name}`: {operator.kind}" + (f" by {key}" if key else "")
-    if action.watermark is not None:
-        rule = job.watermarks.get(action.watermark)
-        return f"watermark `{action.watermark}`" + ("" if rule is None else f": delay {_delay(rule.delay_ms)}")
-    return "union" if action.step is None else type(action.step).__name__.lower()
+    if node.watermark is not None:
+        rule = job.watermarks.get(node.watermark)
+        return f"watermark `{node.watermark}`" + ("" if rule is None else f": delay {_delay(rule.delay_ms)}")
+    return "union" if node.step is None else type(node.step).__name__.lower()
 
 
 def _delay(delay_ms: int) -> str:

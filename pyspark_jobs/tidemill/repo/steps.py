@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Literal
 
 from .. import names
+from ..errors import InternalError
 from ..protocol.history import effective, is_effective
 from ..protocol.kinds import rules_of
 from ..protocol.log import Log
@@ -24,6 +26,19 @@ from .opened import Opened
 def leaves_nothing(commit: Commit) -> bool:
     """Whether a commit leaves nothing to repeat. A rewind may have taken files out of the input."""
     return rules_of(commit).replayed == "nothing" and not commit.skipped
+
+
+def made_again(commit: Commit) -> Literal["skips", "requeues"]:
+    """Return how a replay makes a correction again. `InternalError` for a commit that is not made again.
+
+    Files that a rewind took out of the input are skipped again, too.
+    """
+    replayed = rules_of(commit).replayed
+    if replayed in ("skips", "requeues"):
+        return replayed
+    if commit.skipped and replayed != "plan":
+        return "skips"
+    raise InternalError(f"replay version {commit.version}: no rule says how to repeat a commit of kind `{commit.kind}`")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
 
 from ..errors import StoreUnavailable, TidemillError
 
@@ -45,21 +44,6 @@ def space(number: int | None, path: str, needed: int | None = None) -> str:
         free = "no inodes" if is_out_of_inodes else f"{disk.f_bavail * disk.f_frsize:,} bytes"
         return f"; {free} free" if needed is None else f"; needed {needed:,} bytes, {free} free"
     return ""
-
-
-@contextlib.contextmanager
-def temporary_folder(needed: int | None = None) -> Iterator[str]:
-    """Make a folder for temporary files of about `needed` bytes, and remove it afterwards.
-
-    An error of the system, in the block too, is raised as `StoreUnavailable`. CRASH: a folder `tidemill-…` may remain.
-    """
-    try:
-        with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
-            yield folder
-    except OSError as error:
-        if isinstance(error, TidemillError):
-            raise
-        raise no_temporary_file(error, needed) from error
 
 
 def no_temporary_file(error: OSError, needed: int | None = None, folder: str | None = None) -> StoreUnavailable:

@@ -95,7 +95,7 @@ def test_columns_that_nothing_reads_are_known(tmp_path: Path, build: Made, expec
     pipeline = tm.Pipeline("columns")
     build(pipeline.read(source(tmp_path)))
     job = compile_job(pipeline)
-    (root,) = [action.number for action in job.actions if action.source is not None]
+    (root,) = [node.number for node in job.nodes if node.source is not None]
     assert job.reads(root) == expected
 
 

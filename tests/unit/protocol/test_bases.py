@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.protocol import valid_records as make
-from tidemill.protocol.bases import idle, lay, lay_one
+from tidemill.protocol.bases import idle, lay
 from tidemill.protocol.records import HASH_END, Segment
 from tidemill.protocol.refs import BaseOf
 from tidemill.protocol.tiling import segments_within
@@ -78,7 +78,7 @@ def test_a_reader_sees_the_same_with_and_without_a_base(
     inputs = oldest[: data.draw(st.integers(1, len(oldest)))]
     base = base_of(inputs, rows)
     for live in versions:
-        assert seen(lay_one(live, base), rows) == seen(live, rows)
+        assert seen(make.laid(live, base), rows) == seen(live, rows)
 
 
 @given(histories(), st.data())
@@ -94,27 +94,27 @@ def test_a_base_of_some_newer_segments_is_never_seen(
         chosen = data.draw(st.lists(st.sampled_from(within), unique_by=lambda one: (one.name, one.lo), min_size=1))
         base = base_of(sorted(chosen, key=lambda one: one.sequence), rows, is_oldest=False)
         for live in versions:
-            assert seen(lay_one(live, base), rows) == seen(live, rows)
+            assert seen(make.laid(live, base), rows) == seen(live, rows)
 
 
 def test_a_base_of_the_newest_segments_is_laid_above_older_ones() -> None:
     rows: Rows = {"a": {1: 1, 2: 2}, "b": {1: None}, "c": {2: 5}, "d": {3: 1}}
     live = [make.segment(name, sequence=number) for number, name in enumerate(rows, 1)]
     base = base_of(live[1:3], rows, is_oldest=False)
-    assert [one.name for one in lay_one(live, base)] == ["a", "merged", "d"]
-    assert seen(lay_one(live, base), rows) == {2: 5, 3: 1}
+    assert [one.name for one in make.laid(live, base)] == ["a", "merged", "d"]
+    assert seen(make.laid(live, base), rows) == {2: 5, 3: 1}
     with_dropped = base_of(live[1:3], rows, is_oldest=True)
-    assert lay_one(live, with_dropped) == live  # key 1 would come back
+    assert make.laid(live, with_dropped) == live  # key 1 would come back
 
 
 def test_a_base_is_not_laid_around_a_segment_between_its_inputs() -> None:
     live = [make.segment(name, sequence=number) for number, name in enumerate("abc", 1)]
     base = BaseOf(1, "op", "m", [live[0], live[2]], [make.segment("merged", sequence=3)], is_oldest=False)
-    assert lay_one(live, base) == live
+    assert make.laid(live, base) == live
     aside = [live[0], dataclasses.replace(live[1], lo=0, hi=4), live[2]]
     parts = [dataclasses.replace(one, lo=5) for one in (live[0], live[2])]
     base = BaseOf(1, "op", "m", parts, [make.segment("merged", sequence=3, lo=5)])
-    assert [(one.name, one.lo, one.hi) for one in lay_one(aside, base)] == [
+    assert [(one.name, one.lo, one.hi) for one in make.laid(aside, base)] == [
         ("a", 0, 4), ("b", 0, 4), ("c", 0, 4), ("merged", 5, HASH_END),
     ]  # fmt: skip
 
@@ -145,6 +145,6 @@ def test_a_base_replaces_its_inputs() -> None:
 def test_a_base_whose_input_is_gone_is_not_laid() -> None:
     inputs = [make.segment("a", sequence=1), make.segment("b", sequence=2)]
     base = BaseOf(1, "op", "m", inputs, [make.segment("merged", sequence=2)])
-    assert lay_one(inputs[1:], base) == inputs[1:]
+    assert make.laid(inputs[1:], base) == inputs[1:]
     clipped = [dataclasses.replace(inputs[0], lo=5), inputs[1]]
-    assert lay_one(clipped, base) == clipped
+    assert make.laid(clipped, base) == clipped

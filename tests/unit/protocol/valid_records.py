@@ -6,10 +6,11 @@ import dataclasses
 import json
 from typing import Any
 
+from tidemill.protocol.bases import lay
 from tidemill.protocol.codec import checksum_of, encode
 from tidemill.protocol.entries import Init, Operators
 from tidemill.protocol.records import HASH_END, Commit, Counts, Parent, Plan, Receipt, Segment, Split, digest
-from tidemill.protocol.refs import Refs
+from tidemill.protocol.refs import BaseOf, Refs
 from tidemill.protocol.refs_log import position
 
 START = Parent("", -1, "checksum of init")
@@ -19,6 +20,11 @@ def segment(name: str = "s", lo: int = 0, hi: int = HASH_END, version: int = 0, 
     """Return a segment. Its checksum, size and rows depend only on the name and the version."""
     made = Segment(name, f"checksum of {name}", 100, 10, lo, hi, version + 1, version)
     return dataclasses.replace(made, **more)
+
+
+def laid(live: list[Segment], base: BaseOf) -> list[Segment]:
+    """Return the live segments of the map of a base, with the base in the place of its inputs where that is valid."""
+    return lay({base.operator: {base.map: live}}, [base], {})[base.operator][base.map]
 
 
 def init(**more: Any) -> Init:

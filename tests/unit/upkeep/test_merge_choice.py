@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.protocol import valid_records as make
 from tidemill.batch.merging import Merge
-from tidemill.protocol.bases import applies, lay_one
+from tidemill.protocol.bases import applies
 from tidemill.protocol.records import HASH_END, Segment
 from tidemill.protocol.refs import BaseOf
 from tidemill.protocol.tiling import segments_within
@@ -82,7 +82,7 @@ def test_a_part_that_was_merged_does_not_count_for_the_rest() -> None:
     laid = live
     for number, merge in enumerate(first[:2]):
         done = make.segment(f"b{number}", rows=merge.rows, lo=merge.lo, hi=merge.hi, sequence=2)
-        laid = lay_one(laid, BaseOf(number, "op", "m", merge.inputs, [done]))
+        laid = make.laid(laid, BaseOf(number, "op", "m", merge.inputs, [done]))
     found = choose_merges(make.commit(state={"op": {"m": live}}, schemas=SCHEMAS), {"op": {"m": laid}})
     assert [(one.lo, one.rows) for one in found] == [(one.lo, one.rows) for one in first[2:]]
 
@@ -109,7 +109,7 @@ def test_what_is_chosen_can_be_laid_and_leaves_fewer_layers(
         outputs = [make.segment(f"b{number}", lo=merge.lo, hi=merge.hi, sequence=max(s.sequence for s in merge.inputs))]
         base = BaseOf(number, "op", "m", merge.inputs, outputs, is_oldest=merge.is_oldest)
         assert applies(laid, base)
-        laid = lay_one(laid, base)
+        laid = make.laid(laid, base)
         within = segments_within(laid, merge.lo, merge.hi)
         depth = len(layered([HashSpan(one.lo, one.hi, one.rows) for one in within]))
         assert depth <= merge.layers_after

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from tests.airflow.test_pull_request import against, keys
 from tidemill.airflow.calls.command import Command, Outcome
@@ -122,6 +123,33 @@ def test_operator_starts_its_command(make: Any, kind: str, arguments: dict[str, 
     at = found.index("--")
     assert found[at + 1] == "/code/retail.py:p"
     assert [one.replace(" ", "_") for one in found[: at + 1] + found[at + 2 :]] == expected.split()
+
+
+@pytest.mark.parametrize("kind", ["Promote", "Maintain", "Branch"])
+@pytest.mark.parametrize("expect", ["", " ", "None", False, True, 7])
+def test_an_agreement_that_a_template_made_nothing_of_is_refused(make: Any, kind: str, expect: Any) -> None:
+    with pytest.raises(AirflowFailException, match="expected what a dry run requires; nothing was done"):
+        command(make(kind, name="fix", expect=expect) if kind != "Maintain" else make(kind, expect=expect))
+
+
+@pytest.mark.parametrize("kind", ["Promote", "Maintain"])
+@pytest.mark.parametrize("text", ["yes", "1", "on", ["True"], 1])
+def test_a_flag_that_is_neither_true_nor_false_is_refused(make: Any, kind: str, text: Any) -> None:
+    with pytest.raises(AirflowFailException, match="report_only is .*, expected true or false"):
+        command(make(kind, report_only=text))
+    flag = {"Promote": "catch_up", "Maintain": "compact_sinks"}[kind]
+    with pytest.raises(AirflowFailException, match=f"{flag} is .*, expected true or false"):
+        command(make(kind, **{flag: text}))
+
+
+@pytest.mark.parametrize("text", ["TRUE", " true ", "True", True])
+def test_a_flag_may_be_text_in_any_case(make: Any, text: Any) -> None:
+    assert "--dry-run" in command(make("Maintain", report_only=text))
+
+
+def test_a_reason_that_looks_like_a_flag_is_a_reason(make: Any) -> None:
+    found = command(make("Maintain", reason="True", keep_versions="True"))
+    assert "--reason=True" in found and "--keep-versions=True" in found
 
 
 @pytest.mark.parametrize("kind", ["Branch", "Replay", "Promote", "Check", "Diff", "Maintain"])

@@ -19,6 +19,7 @@ from tests.golden import make
 from tests.golden.conftest import EXPECTED, Golden, cells
 from tidemill.protocol.codec import decode, encode
 from tidemill.protocol.entries import ENTRIES, Init, Operators
+from tidemill.protocol.progress import progress_of
 from tidemill.protocol.records import (
     Commit,
     Counts,
@@ -76,6 +77,12 @@ def test_the_log_is_read(golden: Golden) -> None:
     assert r.commit(2).reason == "03.csv had a negative amount"
     assert r.version_at(make.ms("2024-03-01T10:59")) == 2
     assert {c.pipeline_uuid for c in r.commits()} == {r.opened.initialised().uuid}
+
+
+def test_operators_of_old_commits_have_no_counts(golden: Golden) -> None:
+    r = golden.open()
+    assert all(not metrics.has_counts for metrics in r.commit(0).operators.values() if metrics.rows)
+    assert progress_of("old", r.commit(0)).operators == {}
 
 
 def test_counts_are_read(golden: Golden) -> None:

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, published, world
-from tests.world import run
+from tests.world import World, run
 from tidemill.actions import carry_out, restoring
 from tidemill.actions.contract import ActionPlan, CommitAction
+from tidemill.actions.maintaining import MaintainSteps
+from tidemill.actions.migrate import Migrate
 from tidemill.actions.registry import ACTIONS
+from tidemill.actions.requeue import Requeue
 from tidemill.cli.main import main
 
 Call = Callable[..., Any]
@@ -279,17 +283,75 @@ def test_if_needed_makes_what_an_earlier_try_of_the_task_did_not(
     assert (first(shop, if_needed=True).version, then(shop, if_needed=True).version) == (2, 3)
 
 
-def test_a_dry_run_after_an_earlier_try_says_what_would_happen(
-    shop: tm.Repository, code: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "2"}
+@pytest.fixture
+def later_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """This process is a task of Airflow in its first try. Returns what makes it the second one."""
+    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
     for name, value in task.items():
         monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+    return lambda: monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
+
+
+def test_a_time_that_an_earlier_try_did_not_set_is_set(tmp_path: Path, later_try: Callable[[], None]) -> None:
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p).withWatermark("at", "1 second")
+        rows.groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = World(tmp_path, build, schema="k string, at timestamp")
+    world.arrive("a,2026-01-01 00:00:00\n")
+    world.run()
+    r = world.open()
+    carried = r.head.batch_time_ms
+    assert r.reset(watermark=1000, reason="why", if_needed=True).version == 1
+    r.reset(batch_time=carried - 10**6, reason="another")
+    later_try()
+    assert r.reset(watermark=1000, reason="why", if_needed=True).version == 1
+    assert r.reset(batch_time=carried, reason="why", if_needed=True).version == 3
+    with pytest.raises(tm.InvalidInput, match="found neither a watermark nor a batch time"):
+        r.reset(reason="why", if_needed=True)
+
+
+def test_a_try_on_a_branch_does_not_count_what_it_inherits(
+    shop: tm.Repository, tmp_path: Path, later_try: Callable[[], None]
+) -> None:
+    time = "2020-01-01T00:00:00Z"
+    shop.reset(batch_time=time, reason="why", if_needed=True)
+    shop.reset(batch_time="2020-01-02T00:00:00Z", reason="another")
+    shop.branch("fix")
+    later_try()
+    assert world(tmp_path).open("fix").reset(batch_time=time, reason="why", if_needed=True).version == 4
+
+
+def test_a_try_with_a_tag_that_moved_since_is_the_same(shop: tm.Repository, later_try: Callable[[], None]) -> None:
+    shop.tag("good", 0)
+    assert shop.rewind("good", "why", if_needed=True).version == 2
+    shop.tag("good", 1, move=True)
+    later_try()
+    assert shop.rewind("good", "why", if_needed=True).version == 2
+
+
+def test_actions_with_other_fields_ask_for_something_else() -> None:
+    rows = [pa.table({"k": ["a"]}), pa.table({"k": ["b"]}), "a.parquet", "b.parquet", None]
+    requeues = [Requeue(version=version, rows=one, source=source) for version in (0, 1) for one in rows
+                for source in (None, "s")]  # fmt: skip
+    migrations = [Migrate(functions={"one": len}, reason="a"), Migrate(functions={"two": len}, reason="a"),
+                  Migrate(functions={"one": max}, reason="a"), Migrate(rename={"one": "two"}, reason="a")]  # fmt: skip
+    asked = [one.asked() for one in (*requeues, *migrations)]
+    assert len(set(asked)) == len(asked)
+    again = Requeue(version=0, rows=pa.table({"k": ["a"]}), reason="another")
+    assert again.asked() == requeues[0].asked(), "the reason is compared by itself"
+
+
+def test_the_shell_says_also_in_a_dry_run_that_an_earlier_try_made_it(
+    shop: tm.Repository, code: list[str], capfd: pytest.CaptureFixture[str], later_try: Callable[[], None]
+) -> None:
     shop.rewind(0, "why")
     shop.rewind(-1, "why")
-    plan = shop.rewind(0, "why", dry_run=True, if_needed=True)
-    status, out, _ = called(capfd, "rewind", *code, "--to=0", "--reason=why", "--dry-run", "--if-needed")
-    assert status == 0 and out["requires"] == plan.requires
+    later_try()
+    asked = ["rewind", *code, "--to=0", "--reason=why", "--dry-run"]
+    assert called(capfd, *asked)[1]["requires"] == shop.rewind(0, "why", dry_run=True, if_needed=True).requires
+    status, out, _ = called(capfd, *asked, "--if-needed")
+    assert (status, out["already_committed"]) == (3, [2])
 
 
 def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
@@ -364,3 +426,48 @@ def test_a_rewind_lists_its_sources_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(restoring, "listed_files", lambda *given: calls.append(1) or original(*given))
     assert r.rewind(0, "why", ["b.csv"]).version == 3
     assert len(calls) == 1
+
+
+def test_other_columns_than_those_that_were_agreed_to_are_not_searched(tmp_path: Path) -> None:
+    def build(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("k").agg(n=tm.count(), friend=tm.max("f"), name="counts")
+        made.write(tm.Json(world.out))
+
+    made = World(tmp_path, build, schema="k string, f string", maxFilesPerTrigger=None)
+    made.arrive("a,b\nb,a\nc,a\n")
+    made.run()
+    r = made.open()
+    plan = r.forget("counts", ["a"], "why", columns={"counts": "k"}, dry_run=True)
+    with pytest.raises(tm.Fenced, match="nothing has changed"):
+        r.forget("counts", ["a"], "why", columns={"counts": "friend"}, expect=plan)
+    assert sorted(row["k"] for row in made.published()) == ["a", "b", "c"]
+    r.forget("counts", ["a"], "why", columns={"counts": "k"}, expect=plan)
+    assert sorted(row["k"] for row in made.published()) == ["b", "c"]
+
+
+def test_a_rewind_of_another_folder_than_that_which_was_agreed_to_is_refused(
+    shop: tm.Repository, tmp_path: Path
+) -> None:
+    plan = shop.rewind(0, "why", dry_run=True)
+    elsewhere = opened(tmp_path, sink=tm.Json(str(tmp_path / "elsewhere")))
+    with pytest.raises(tm.Fenced, match="nothing has changed"):
+        elsewhere.rewind(0, "why", expect=plan)
+    assert shop.rewind(0, "why", expect=plan).version == 2
+
+
+def test_upkeep_gives_up_no_version_that_was_not_agreed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b", "c")
+    run(r)
+    plan = r.maintain(keep_versions=2, dry_run=True)
+    assert plan.floor == 1
+    arrive(tmp_path, "d")
+    real = MaintainSteps.raise_floor
+
+    def after_a_batch(steps: MaintainSteps, report: Any) -> Any:
+        run(opened(tmp_path))
+        return real(steps, report)
+
+    monkeypatch.setattr(MaintainSteps, "raise_floor", after_a_batch)
+    assert r.maintain(keep_versions=2, expect=plan).floor == 1
+    assert r.state("counts", 1).num_rows == 2

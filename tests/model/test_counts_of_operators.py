@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
+from tests.seams.pairs import Pairs
 from tests.world import World
 from tidemill.cli.main import main
 
@@ -172,3 +173,66 @@ def test_log_status_and_progress_say_what_was_lost_behind_an_operator(
     for words in (["log", *code, "--json"], ["status", *code, "--json"]):
         assert main(words) == 0
         assert lost in capfd.readouterr().out, words
+
+
+def test_a_share_is_exact(tmp_path: Path) -> None:
+    """As a product of floats, 29% of 100 is less than 29."""
+
+    def fails(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
+        if row.n < 29:
+            raise ValueError("unlucky")
+        return (key,)
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        world.read(p).groupBy("k").mapWithState(
+            tm.StateSpec.function(fails), stateSchema="long", outputSchema="k string", name="m", on_error="quarantine"
+        )
+
+    rows = [(f"k{n}", n) for n in range(100)]
+    for limit, is_refused in (("28%", True), ("29%", False)):
+        world = World(tmp_path / limit, build, schema="k string, n int", conf={"tidemill.fail_if_quarantined": limit})
+        world.arrive(rows)
+        if is_refused:
+            with pytest.raises(tm.InvalidInput, match="29 quarantined rows of 100, expected at most 28%"):
+                world.run()
+        else:
+            assert world.run() == [0]
+
+
+def far_ahead(p: tm.Pipeline, world: World) -> None:
+    rows = world.read(p)
+    first = rows.groupBy("k").mapWithState(
+        tm.StateSpec.function(passed), stateSchema="long", outputSchema="k string, at timestamp, n int", name="sessions"
+    )
+    behind = first.withWatermark("at", "0 seconds", maxAhead="1 day")
+    behind.groupBy("k").agg(n=tm.count(), name="daily")
+
+
+def test_rows_too_far_ahead_behind_an_operator_are_counted(tmp_path: Path) -> None:
+    world = World(tmp_path, far_ahead, schema="k string, at timestamp, n int")
+    world.arrive([("a", at(0), 1), ("a", "2999-01-01T00:00:00Z", 2)])
+    with pytest.raises(tm.InvalidInput, match="1 row quarantined by operator `daily`, behind `sessions`, of 2"):
+        world.open(conf={"tidemill.fail_if_quarantined": "0"}).run(engine="local")
+    (done,) = world.open().run(engine="local")
+    assert done.operators["daily"] == {"applied_rows": 1, "late_rows": 0, "quarantined_rows": 1}
+    assert done.lost_behind == ["1 quarantined by `daily`, behind `sessions`"]
+    assert [row["kind"] for row in world.open().quarantine().to_pylist()] == ["ahead"]
+
+
+def test_late_rows_of_files_are_not_lost_behind_an_operator(tmp_path: Path) -> None:
+    def build(p: tm.Pipeline, world: World) -> None:
+        left = world.read(p).withWatermark("at", "1 second", late="drop")
+        right = world.read(p, "right", "right").groupBy("k").mapWithState(
+            tm.StateSpec.function(passed), stateSchema="long", outputSchema="k string, at timestamp, n int", name="g"
+        ).withWatermark("at", "1 second", late="drop")  # fmt: skip
+        left.groupBy("k").add(Pairs("pairs", "n", "n", lambda a, b: f"{a}{b}", "fail"), right.groupBy("k"))
+
+    world = World(tmp_path, build, schema="k string, at timestamp, n int")
+    for second in (50, 100):
+        world.arrive([("a", at(second), 1)])
+        world.arrive([("a", at(second), 2)], inbox="right")
+    world.arrive([("a", at(1), 1), ("a", at(2), 1), ("a", at(120), 1)])
+    world.arrive([("a", at(1), 2), ("a", at(120), 2)], inbox="right")
+    *_, done = world.open().run(engine="local")
+    assert done.operators["pairs"]["late_rows"] == 3 and done.late_rows == 2
+    assert done.lost_behind == ["1 late for `pairs`, behind `g`"]

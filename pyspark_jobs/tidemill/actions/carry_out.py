@@ -21,7 +21,7 @@ from ..publishing.correct import correct, required
 from ..publishing.rest import Writing
 from ..repo.discard import discard_unless_named
 from ..repo.identity import check_root
-from ..repo.opened import Opened
+from ..repo.opened import Opened, airflow
 from ..repo.overtaken import fenced_if_overtaken
 from ..run.drain import OnProgress
 from ..store.full import is_full
@@ -77,7 +77,7 @@ def carry_out(repo: Opened, action: Action, expect: Expect | None = None, looked
     if expect is not None and looked is None:  # before anything is written
         looked = look(repo, action, expect)
     if isinstance(action, StepsAction):
-        return _stepped(repo, action)
+        return _stepped(repo, action, looked)
     changed = action.begin(repo)
     if isinstance(action, EntryAction) and expect is None and looked is None:
         return _appended(repo, action, _look_at_known(repo, action), None)
@@ -114,6 +114,8 @@ def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
         with fenced_if_overtaken(repo, origin.head, action.verb):
             changes = action.prepare(repo, plan, origin, to)
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
+        if airflow():
+            said["asked"] = action.asked()
         commit = correct(repo, origin, action.kind, said | changes)
     except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
         discard_unless_named(repo, to.number, to.attempt, to.stored)
@@ -141,20 +143,20 @@ def _appended(repo: Opened, action: EntryAction, plan: ActionPlan, expect: Expec
     return Done(repo.session.refs, plan)
 
 
-def _stepped(repo: Opened, action: StepsAction) -> Done:
+def _stepped(repo: Opened, action: StepsAction, agreed: ActionPlan | None) -> Done:
     """Take the steps of an action. If the disk is full and room can be made, take all of them once more."""
     try:
-        return _all_steps(repo, action)
+        return _all_steps(repo, action, agreed)
     except StoreUnavailable as error:
         if not is_full(error) or not action.make_room(repo):
             raise
-    return _all_steps(repo, action)
+    return _all_steps(repo, action, agreed)
 
 
-def _all_steps(repo: Opened, action: StepsAction) -> Done:
+def _all_steps(repo: Opened, action: StepsAction, agreed: ActionPlan | None) -> Done:
     action.begin(repo)
     plan = action.start(repo, SeenRefs(repo.refresh()))
-    for step in action.steps(repo):
+    for step in action.steps(repo, agreed):
         plan = step(plan)
     return Done(None, plan)
 

@@ -33,6 +33,8 @@ Parsed = Literal[
 operator that the field `operator` names, lists of texts by name, texts by name, the reference of a function, a function
 for each operator that the field `operators` names, texts or whole numbers by operator, seconds, or a function that
 shows the progress, for which a command has no option."""
+HOW = frozenset({"spark", "engine", "tasks", "on_progress", "reason"})
+"""Fields that do not decide what is made."""
 ActionStep = Callable[[Any], Any]
 """A step of a `StepsAction`. It gets the plan so far, and returns it with what it did."""
 
@@ -275,26 +277,28 @@ class CommitAction(Action):
         raise NotImplementedError
 
     def made_before(self, repo: Opened) -> MadeBefore | None:
-        """Return the commits by which earlier tries of this Airflow task did the same.
+        """Return the commits by which earlier tries of this Airflow task did the same on this branch.
 
-        One that `repeats` finds counts, if it has the same kind and reason. If that try died before it had published,
-        the next run publishes.
+        A commit with the same kind and reason counts, if the same was asked for. Commits of earlier releases do not say
+        what was. If that try died before it had published, the next run publishes.
         """
         from ..reading.tries import earlier_tries
 
         tries = [repo.log.commit(version) for version in earlier_tries(repo)]
-        same = [one for one in tries if (one.kind, one.reason or "") == (self.kind, self.said_reason)]
-        made = [one for one in same if self.repeats(repo, one)]
-        if not made:
+        said = (repo.branch, self.kind, self.said_reason)
+        same = [one for one in tries if (one.branch, one.kind, one.reason or "") == said]
+        asked = self.asked()
+        versions = [one.version for one in same if one.asked in ("", asked)]
+        if not versions:
             return None
-        versions = [one.version for one in made]
         words = f"an earlier try of this task made the correction: {versions_of(versions)}"
-        return MadeBefore(made[-1], words, versions)
+        return MadeBefore(repo.log.commit(versions[-1]), words, versions)
 
-    def repeats(self, repo: Opened, made: Commit) -> bool:
-        """Whether this action would do once more what `made` did, which has the same kind and reason."""
-        del repo, made
-        return True
+    def asked(self) -> str:
+        """Return a digest of the fields that decide what is made."""
+        said = {name: _plain(getattr(self, name)) for name, _, _ in options_of(type(self)) if name not in HOW}
+        text = json.dumps([self.verb, said], sort_keys=True)
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
     def first(self, plan: Any) -> Sequence[Changes]:
         """Return what versions before the commit record that change nothing else, one after the other."""
@@ -360,8 +364,8 @@ class StepsAction(Action):
         """Return the plan before the first step, in which nothing is done."""
         raise NotImplementedError
 
-    def steps(self, repo: Opened) -> Sequence[ActionStep]:
-        """Return the steps, in their order."""
+    def steps(self, repo: Opened, agreed: Any) -> Sequence[ActionStep]:
+        """Return the steps, in their order. They give up no more than was `agreed` to, unless that is None."""
         raise NotImplementedError
 
     def make_room(self, repo: Opened) -> bool:
@@ -374,6 +378,19 @@ def options_of(action: type[Action]) -> Iterator[tuple[str, Option, Any]]:
     """Yield the name, the option and the default of each field; `dataclasses.MISSING` if it is required."""
     for one in dataclasses.fields(action):
         yield one.name, one.metadata["option"], one.default
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of a field as JSON. Tables are their rows, functions their names."""
+    if isinstance(value, Mapping):
+        return sorted((str(name), _plain(one)) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if hasattr(value, "to_pylist"):
+        return _plain(value.to_pylist())
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
 
 
 def content_of(files: Sequence[SourceFile]) -> list[list[str | int]]:

@@ -40,6 +40,8 @@ class ForgetReport(ActionPlan):
     done_in: int | None = None
     version: int | None = None
     commit: Commit | None = field(default=None, repr=False)
+    columns: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    """By sink: the columns in which the keys are looked for."""
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
@@ -60,7 +62,7 @@ class ForgetReport(ActionPlan):
 
     def content(self) -> Any:
         """Return all that will happen, and to which keys."""
-        return [self.lines(), self.these.columns.to_pylist()]
+        return [self.lines(), self.these.columns.to_pylist(), self.columns]
 
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, or was done, for machines."""

@@ -128,11 +128,11 @@ class Maintain(StepsAction):
 
         return before(repo, self, seen)
 
-    def steps(self, repo: Opened) -> Sequence[ActionStep]:
+    def steps(self, repo: Opened, agreed: MaintainReport | None) -> Sequence[ActionStep]:
         """Return the steps. Versions go first, so that what they held is merged less and deleted at once."""
         from .maintaining import MaintainSteps
 
-        one = MaintainSteps(repo, self)
+        one = MaintainSteps(repo, self, agreed)
         return (one.raise_floor, one.merge, one.join, one.collect, one.withdraw)
 
     def make_room(self, repo: Opened) -> bool:

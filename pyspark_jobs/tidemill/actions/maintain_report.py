@@ -12,6 +12,7 @@ from .contract import ActionPlan
 
 if TYPE_CHECKING:
     from ..protocol.garbage import Garbage
+    from ..protocol.refs import Kept
     from ..upkeep.compacting import Compacted
     from ..upkeep.merging import Merged
 
@@ -49,6 +50,8 @@ class MaintainReport(ActionPlan):
     compact_waits: bool = False
     dry_run: bool = False
     operator_floors_before: dict[str, int] = field(default_factory=dict)
+    kept: Kept | None = field(default=None, repr=False)
+    """What a look would keep. Steps after it keep at least that."""
 
     @property
     def raises_floor(self) -> bool:
@@ -97,7 +100,7 @@ class MaintainReport(ActionPlan):
 
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, or was done, for machines."""
-        own = (one.name for one in dataclasses.fields(self) if one.name not in ("verb", "seen"))
+        own = (one.name for one in dataclasses.fields(self) if one.name not in ("verb", "seen", "kept"))
         return {**{name: _plain(getattr(self, name)) for name in own}, **super().as_dict()}
 
     def summary(self) -> str:

@@ -62,14 +62,16 @@ def looked_at_upkeep(repo: Opened, asked: Maintain, seen: SeenRefs) -> MaintainR
         compacted=joined,
         to_compact=len(joined),
         dry_run=True,
+        kept=after,
     )
 
 
 class MaintainSteps:
     """The steps of one call. Each returns the report with what it did."""
 
-    def __init__(self, repo: Opened, asked: Maintain) -> None:
+    def __init__(self, repo: Opened, asked: Maintain, agreed: MaintainReport | None) -> None:
         self.repo, self.asked = repo, asked
+        self.agreed = None if agreed is None else agreed.kept
         self.deadline = _deadline(asked)
 
     def raise_floor(self, report: MaintainReport) -> MaintainReport:
@@ -78,7 +80,9 @@ class MaintainSteps:
         kept = floor(repo.refresh(), repo.branch)
         repo.head()
         give_up_forgotten(repo)
-        after = raise_floor(repo, wanted(repo, retention), self.asked.reason) if retention.rules else kept
+        after = kept
+        if retention.rules:
+            after = raise_floor(repo, at_most(wanted(repo, retention), self.agreed), self.asked.reason)
         return dataclasses.replace(report, **_floors(repo, kept, after))
 
     def merge(self, report: MaintainReport) -> MaintainReport:
@@ -110,6 +114,14 @@ class MaintainSteps:
     def _shown(self, what: str) -> OnDeleted | None:
         shown = self.asked.on_progress
         return None if shown is None else lambda done, total: shown(what, done, total)
+
+
+def at_most(wanted: Kept, agreed: Kept | None) -> Kept:
+    """Return floors that give up nothing but what was agreed to, if a batch came since."""
+    if agreed is None:
+        return wanted
+    operators = {name: min(at, agreed.of(name)) for name, at in wanted.operators.items()}
+    return dataclasses.replace(wanted, version=min(wanted.version, agreed.version), operators=operators)
 
 
 def _floors(repo: Opened, kept: Kept, after: Kept) -> dict[str, Any]:

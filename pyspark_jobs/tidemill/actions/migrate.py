@@ -132,12 +132,6 @@ class Migrate(CommitAction):
     tasks: int | Literal["auto"] = option(Option("Number of tasks at once.", in_shell=False), "auto")
     reason: str = option(Option("Why. The commit records it."))
 
-    def repeats(self, repo: Opened, made: Commit) -> bool:
-        """Whether a commit migrated these operators and gave these names."""
-        del repo
-        names = {(one.old, one.new) for one in made.renamed}
-        return set(self.operators) <= made.state_changes.keys() and set((self.rename or {}).items()) <= names
-
     def begin(self, repo: Opened) -> bool:
         """Check the places of the pipeline."""
         from ..pipeline.places import check_places

@@ -40,6 +40,8 @@ class PromotePlan(ActionPlan):
     outputs: str
     declared: frozenset[str]
     behind: list[int]
+    places: dict[str, str]
+    """By sink of this code: where it publishes."""
 
     @property
     def promotion(self) -> Promotion:
@@ -77,7 +79,7 @@ class PromotePlan(ActionPlan):
 
     def content(self) -> Any:
         """Return all that will happen."""
-        return [self.found.theirs.checksum, dataclasses.asdict(self.promotion), self.outputs, self.behind]
+        return [self.found.theirs.checksum, dataclasses.asdict(self.promotion), self.outputs, self.behind, self.places]
 
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, for machines."""
@@ -210,6 +212,7 @@ class Promote(CommitAction):
             outputs=self.outputs,
             declared=frozenset(sink for sink, output in outputs if output.sink is not None),
             behind=behind(repo, self.branch) if self.catch_up else [],
+            places={sink: output.sink.uri for sink, output in outputs if output.sink is not None},
         )
 
     def _found(self, repo: Opened) -> Found:

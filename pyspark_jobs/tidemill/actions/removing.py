@@ -276,6 +276,7 @@ def _report(repo: Opened, asked: Forget, seen: SeenBranch, made: _Made, before: 
         dropped=before.pins,
         left=_left(repo, asked, made, before),
         done_in=before.head.version if is_done else None,
+        columns=_columns(asked),
     )
 
 

@@ -142,15 +142,6 @@ class Requeue(CommitAction):
             ends_plan=None if seen.plan is None else seen.origin.number,
         )
 
-    def repeats(self, repo: Opened, made: Commit) -> bool:
-        """Whether a commit gave rows of this version and source back."""
-        from ..repo.versions import number_of_version
-
-        version = number_of_version(repo, self.version)
-        rows = [one for one in made.requeued if one.requeued is not None and one.requeued.version == version]
-        sources = {one.source for one in rows} | {one.source for one in made.released}
-        return bool(rows or made.released) and (self.source is None or sources == {self.source})
-
     def prepare(self, repo: Opened, plan: RequeuePlan, origin: Origin, to: Writing) -> Changes:
         """Store the rows, and the ledger with them and without the files."""
         from ..repo.ledger import store_requeued

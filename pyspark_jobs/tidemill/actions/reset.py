@@ -88,12 +88,6 @@ class Reset(CommitAction):
             raise InvalidInput("reset: found neither a watermark nor a batch time, expected at least one of them")
         return ResetPlan(verb=self.verb, seen=seen, watermarks=marks, batch_time=times)
 
-    def repeats(self, repo: Opened, made: Commit) -> bool:
-        """Whether a commit has set these times."""
-        marks, time_ms = self._given_watermarks(repo), self._given_batch_time(repo)
-        same_time = time_ms is None or made.batch_time_ms == time_ms
-        return same_time and all(made.watermarks.get(name) == after for name, after in marks.items())
-
     def _watermarks(self, repo: Opened, seen: SeenBranch) -> dict[str, tuple[int, int]]:
         """Return the watermarks that are given, before and after."""
         before = {} if seen.origin.head is None else seen.origin.head.watermarks

@@ -45,6 +45,8 @@ class RewindPlan(ActionPlan):
     gone: list[SourceFile]
     ends_plan: int | None
     functions: frozenset[str]
+    places: dict[str, str]
+    """By sink of this code: where it publishes."""
 
     @property
     def to_version(self) -> int:
@@ -87,7 +89,7 @@ class RewindPlan(ActionPlan):
         """Return all that will happen."""
         files = [content_of(files) for files in (self.waiting, self.without, self.gone)]
         target = "" if self.target is None else self.target.checksum
-        return [target, self.undone, files, self.withdraws, self.adds, sorted(self.functions)]
+        return [target, self.undone, files, self.withdraws, self.adds, sorted(self.functions), self.places]
 
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, for machines."""
@@ -215,18 +217,9 @@ class Rewind(CommitAction):
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],
             ends_plan=None if seen.plan is None else seen.plan.number,
+            places={name: output.sink.uri for name, output in outputs if output.sink is not None},
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
         )
-
-    def repeats(self, repo: Opened, made: Commit) -> bool:
-        """Whether a commit went back to this version without these files."""
-        from ..repo.versions import number_of_version
-
-        version = -1 if made.restores is None else made.restores.version
-        wanted = {(None, one) if isinstance(one, str) else one for one in self._without}
-        found = {(one.source, one.path) for one in made.skipped}
-        same = {(None if (None, path) in wanted else source, path) for source, path in found}
-        return version == number_of_version(repo, self.to_version) and same == wanted
 
     def hold(self, repo: Opened, plan: RewindPlan) -> None:
         """Hold the version to restore, and complete what another process has committed since the look."""

@@ -92,12 +92,6 @@ class Skip(CommitAction):
             verb=self.verb, seen=seen, file=found, ends_plan=seen.origin.number if is_planned else None, read_by=read_by
         )
 
-    def repeats(self, repo: Opened, made: Commit) -> bool:
-        """Whether a commit has skipped this file."""
-        del repo
-        source, path = (self.source, self.file) if isinstance(self.file, str) else self.file
-        return any(one.path == path and source in (None, one.source) for one in made.skipped)
-
     def prepare(self, repo: Opened, plan: SkipPlan, origin: Origin, to: Writing) -> Changes:
         """Store the ledger with the file."""
         from ..protocol.records import SkippedFile

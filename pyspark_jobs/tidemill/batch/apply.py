@@ -127,6 +127,7 @@ class _Range:
         self.deadlines: dict[str, int] = {}
         self.failed: dict[int | None, list[pa.RecordBatch]] = {}
         self.failed_rows: Counter[str] = Counter()
+        self.failed_behind: Counter[str] = Counter()
         self.failed_input_rows = 0
 
     def _times(self) -> _Times:
@@ -171,9 +172,9 @@ class _Range:
         if self.index == 0:  # every range has the counts of all tasks
             labels = {port.label for one in later for port in one.ports}
             observed = self.sender.observed
-            observed.reached = {label: rows for label, rows in self.inbox.reached.items() if label in labels}
-            observed.late = {label: rows for label, rows in self.inbox.late.items() if label in labels}
-            observed.kept_late = {label: rows for label, rows in self.inbox.kept_late.items() if label in labels}
+            for counts in ("reached", "late", "late_behind", "kept_late", "ahead", "ahead_behind"):
+                found = getattr(self.inbox, counts)
+                setattr(observed, counts, {label: rows for label, rows in found.items() if label in labels})
 
     def apply(self, placed: Placed, handle: Handle) -> _Applied:
         """Run the passes of one operator and send its outputs on."""
@@ -223,6 +224,10 @@ class _Range:
         job = self.batch.job
         ports = job.operators[operator.name].ports if self.index == 0 else ()
         late = {port.input.port: rows for port in ports if (rows := self.inbox.late.get(port.label, 0))}
+
+        def total(counts: dict[str, int]) -> int:
+            return sum(counts.get(port.label, 0) for port in ports)
+
         self.state[operator.name] = segments
         self.rows[operator.name] = grown
         self._record_deadline(operator)
@@ -236,9 +241,11 @@ class _Range:
             rows_total=next(iter(grown.values()), 0),  # the driver adds the rows of the version before
             late_rows=sum(late.values()),
             late_inputs={name: rows for name, rows in late.items() if name},
-            kept_late_rows=sum(self.inbox.kept_late.get(port.label, 0) for port in ports),
-            reached_rows=sum(self.inbox.reached.get(port.label, 0) for port in ports),
-            failed_rows=self.failed_rows[operator.name],
+            kept_late_rows=total(self.inbox.kept_late),
+            reached_rows=total(self.inbox.reached) + total(self.inbox.ahead),
+            failed_rows=self.failed_rows[operator.name] + total(self.inbox.ahead),
+            late_behind=total(self.inbox.late_behind),
+            failed_behind=self.failed_behind[operator.name] + total(self.inbox.ahead_behind),
             behind=sorted({name for port in ports for name in job.upstream_of(port)}),
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
@@ -271,6 +278,7 @@ class _Range:
                 numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
             self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, label, of_split))
             self.failed_rows[operator.name] += rows.num_rows
+            self.failed_behind[operator.name] += rows.num_rows if split is None else 0
             self.failed_input_rows += rows.num_rows if split is not None else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> OpenedMap:

@@ -123,6 +123,21 @@ class Inbox:
         """Late rows, by the label of the operator's input."""
         return self._total("late")
 
+    @property
+    def late_behind(self) -> dict[str, int]:
+        """Late rows that operators emitted, by the label of the input."""
+        return self._total("late_behind")
+
+    @property
+    def ahead(self) -> dict[str, int]:
+        """Rows too far ahead of the batch time, by the label of the input."""
+        return self._total("ahead")
+
+    @property
+    def ahead_behind(self) -> dict[str, int]:
+        """Those of them that operators emitted."""
+        return self._total("ahead_behind")
+
     def _total(self, counts: str) -> dict[str, int]:
         """Return the sums over all senders of rows by label."""
         total: Counter[str] = Counter()

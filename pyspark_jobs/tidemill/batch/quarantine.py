@@ -89,11 +89,16 @@ def ahead_rejects(
         f"{iso(batch.plan.batch_time_ms)}, "
         f"so the row does not move the watermark `{watermark}`"
     )
-    ports = (port for placed in batch.job.operators.values() for port in placed.ports)
-    labels = ",".join(port.label for port in ports if watermark in port.watermarks)
+    labels = ",".join(labels_of(batch.job, watermark))
     known = {"column": column, "reason": reason, "kind": AHEAD, "operator": labels or None, "watermark": watermark}
     rejects = [known | {"text": text} for text in _texts(ahead.select(columns))]
     return _with_content(batch.job, _batch(rejects, _numbers(ahead, provenance), provenance.split), provenance.read)
+
+
+def labels_of(job: Job, watermark: str) -> list[str]:
+    """Return the labels of the inputs of operators whose rows have a watermark."""
+    ports = (port for placed in job.operators.values() for port in placed.ports)
+    return [port.label for port in ports if watermark in port.watermarks]
 
 
 def with_rows(job: Job, rejects: pa.RecordBatch, read: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

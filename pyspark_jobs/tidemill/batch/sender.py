@@ -26,7 +26,7 @@ from . import wire
 from .batch import Batch
 from .held import LARGEST_HELD_BYTES, HeldRows
 from .lateness import EXAMPLES, examples, kept_late
-from .quarantine import Provenance, ahead_rejects, late_rejects
+from .quarantine import Provenance, ahead_rejects, labels_of, late_rejects
 from .wire import Chunk, ChunkHead
 from .work import Item
 
@@ -274,6 +274,9 @@ class Outgoing:
     def _count_late(self, port: Port, late: pa.RecordBatch) -> None:
         label, counts = port.label, self.sender.observed.late
         counts[label] = counts.get(label, 0) + late.num_rows
+        if self.origin.split is None:
+            behind = self.sender.observed.late_behind
+            behind[label] = behind.get(label, 0) + late.num_rows
         if ROW in late.schema.names:
             self._late_ids.update(late.column(ROW).to_pylist())
         else:  # a step that changes the number of rows drops their numbers
@@ -327,8 +330,13 @@ class Outgoing:
             ahead, _ = self._fresh(ahead)
         if not ahead.num_rows:
             return
+        observed = self.sender.observed
+        counts = [observed.ahead, *([observed.ahead_behind] if self.origin.split is None else [])]
+        for label in labels_of(self.sender.batch.job, name):
+            for by_label in counts:
+                by_label[label] = by_label.get(label, 0) + ahead.num_rows
         if self.origin.split is not None:
-            self.sender.observed.quarantined_rows += ahead.num_rows
+            observed.quarantined_rows += ahead.num_rows
         rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.provenance)
         self._to_quarantine(wire.REJECTS, f"watermark {name}", rejects)
 

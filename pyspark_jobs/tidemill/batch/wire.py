@@ -89,6 +89,12 @@ class Observed:
     """Rows that reached an operator, late ones among them, by the label of its input."""
     late: dict[str, int] = field(default_factory=dict)
     """Late rows, by the label of the operator's input."""
+    late_behind: dict[str, int] = field(default_factory=dict)
+    """Those of them that operators emitted."""
+    ahead: dict[str, int] = field(default_factory=dict)
+    """Rows too far ahead of the batch time, by the label of each input that they would have reached."""
+    ahead_behind: dict[str, int] = field(default_factory=dict)
+    """Those of them that operators emitted."""
     late_rows: int = 0
     """Input rows that were late for at least one operator."""
     quarantined_rows: int = 0

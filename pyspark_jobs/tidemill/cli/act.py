@@ -229,7 +229,8 @@ def _act(
         return reported_before(_command(action), before.versions, repository, out, before.words, before.fields)
 
     if consent.dry_run:
-        return do(action)
+        before = action.made_before(repo) if if_needed else None
+        return do(action) if before is None else found(before)
     return unless_made(repo, action, make, found) if if_needed else make()
 
 

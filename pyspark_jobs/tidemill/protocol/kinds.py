@@ -47,6 +47,7 @@ class Changes(TypedDict, total=False):
     committed_ms: Ms
     replays: VersionOf | None
     computed: list[str]
+    asked: str
     reason: str | None
     batch_time_ms: Ms
     watermarks: dict[str, EventMs]
@@ -88,7 +89,7 @@ class Changes(TypedDict, total=False):
 
 
 RECORDED = frozenset(
-    {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays", "computed"}
+    {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays", "computed", "asked"}
 )
 """What each commit says about itself, whatever its kind."""
 BATCH = frozenset({

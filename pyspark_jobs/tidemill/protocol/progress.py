@@ -128,6 +128,7 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
         operators={
             name: {count: getattr(metrics, count) for count in ("applied_rows", "late_rows", "quarantined_rows")}
             for name, metrics in sorted(commit.operators.items())
+            if metrics.has_counts
         },
         lost_behind=lost_behind(commit),
     )
@@ -137,8 +138,8 @@ def lost_behind(commit: Commit) -> list[str]:
     """Return which rows were late for, or failed in, operators behind others: the counts of input rows lack them."""
     found = []
     for name, metrics in sorted(commit.operators.items()):
-        counts = [(metrics.late_rows, "late for"), (metrics.quarantined_rows, "quarantined by")]
-        words = [f"{rows:,} {what}" for rows, what in counts if rows and metrics.behind]
+        counts = [(metrics.late_behind, "late for"), (metrics.failed_behind, "quarantined by")]
+        words = [f"{rows:,} {what}" for rows, what in counts if rows]
         if words:
             found.append(f"{' and '.join(words)} `{name}`, behind {listed_names(metrics.behind)}")
     return found

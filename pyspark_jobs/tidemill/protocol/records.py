@@ -177,9 +177,13 @@ class OperatorMetrics:
     reached_rows: Count = 0
     """Rows that reached the operator, from files or other operators. 0 in records that do not have it."""
     failed_rows: Count = 0
-    """Rows of keys whose calls raised under `on_error="quarantine"`."""
+    """Rows of keys whose calls raised under `on_error="quarantine"`, and rows too far ahead of the batch time."""
     behind: list[str] = field(default_factory=list)
     """The operators whose rows it is given."""
+    late_behind: Count = 0
+    """Late rows that these operators emitted. The counts of the batch do not have them."""
+    failed_behind: Count = 0
+    """The same of rows that failed or were too far ahead."""
 
     @property
     def applied_rows(self) -> int:
@@ -188,8 +192,13 @@ class OperatorMetrics:
 
     @property
     def quarantined_rows(self) -> int:
-        """Rows that failed in the operator. They are in quarantine."""
+        """Rows that failed in the operator, or were too far ahead for it. They are in quarantine."""
         return self.failed_rows
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the record says what reached the operator. Those of earlier releases do not."""
+        return self.reached_rows > 0 or not (self.rows or self.late_rows)
 
     def plus(self, other: OperatorMetrics) -> OperatorMetrics:
         """Return the sum of both, field by field. `failure` is the one that sorts first."""
@@ -435,6 +444,8 @@ class Commit:
     """How far sources were read that no ledger remembers, each by a text that only the source understands."""
     airflow: dict[str, str] = field(default_factory=dict)
     engine: dict[str, str] = field(default_factory=dict)
+    asked: str = ""
+    """Of a correction that an Airflow task made: a digest of what was asked for, so that a retry finds it."""
     requires: list[str] = field(default_factory=list)
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)

@@ -6,6 +6,7 @@ INVARIANT: a batch that fails here changes nothing. The next run executes the sa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from ..batch.quarantine import LATE_REASON
 from ..counts import count_of, listed_names
@@ -68,7 +69,8 @@ def _placed(name: str, metrics: OperatorMetrics) -> str:
 
 def _exceeds(rows: int, of: int, limit: str) -> bool:
     allowed = share_or_number(limit) if limit else None
-    return allowed is not None and rows > (allowed * of if isinstance(allowed, float) else allowed)
+    # Exactly: as a product of floats, 29% of 100 would be less than 29.
+    return allowed is not None and rows > (Fraction(str(allowed)) * of if isinstance(allowed, float) else allowed)
 
 
 def _refusal(

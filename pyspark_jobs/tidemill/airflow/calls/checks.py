@@ -98,6 +98,20 @@ def is_absent(value: object) -> bool:
     return value is None or (isinstance(value, str) and value.strip() in ("", "None"))
 
 
+def is_true(name: str, value: object) -> bool:
+    """Return a flag, which a template may have made text. `InvalidInput` for any text but true and false.
+
+    >>> is_true("drop", "True"), is_true("drop", " false "), is_true("drop", None)
+    (True, False, False)
+    """
+    if isinstance(value, bool) or is_absent(value):
+        return value is True
+    text = str(value).strip().lower()
+    if text not in ("true", "false"):
+        raise InvalidInput(f"{name} is {value!r}, expected true or false")
+    return text == "true"
+
+
 def default_name(reference: str) -> str:
     """Return the default name of a pipeline: the stem of its file, or the last part of its module."""
     place = check_pipeline(reference).rpartition(":")[0]

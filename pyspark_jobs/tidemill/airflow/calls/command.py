@@ -24,6 +24,9 @@ EVENTS = ("earlier", "progress", "result", "error")
 _YES, _NO = ("True", "true"), ("False", "false")
 """Texts of flags. A flag itself is compared by identity, because 0 and 1 equal False and True."""
 
+TEXTS = frozenset({"branch", "engine", "expect", "reason"})
+"""Options of all verbs that take a value, whatever the value looks like."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -41,6 +44,8 @@ class Command:
     storage_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     cwd: str | None = None
     operands: Sequence[str] = ()
+    texts: frozenset[str] = TEXTS
+    """Options that take a value, so that none of them becomes a flag."""
 
     def arguments(self) -> list[str]:
         """Return the arguments of `tidemill`, always with `--json`."""
@@ -48,7 +53,9 @@ class Command:
         for name, value in self.options.items():
             option = f"--{name.replace('_', '-')}"
             for one in value if isinstance(value, list | tuple) else [value]:
-                if one is True or one in _YES:
+                if name in self.texts and not is_absent(one):
+                    arguments.append(f"{option}={one}")
+                elif one is True or one in _YES:
                     arguments.append(option)
                 elif not is_absent(one) and one is not False and one not in _NO:
                     arguments.append(f"{option}={one}")

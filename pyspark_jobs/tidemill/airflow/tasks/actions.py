@@ -5,6 +5,7 @@ INVARIANT: every task may be retried and cleared. What an earlier try made, with
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,10 +13,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ...actions.registry import ACTIONS
 from ...counts import versions_of
-from ...errors import Exit
-from ..calls.checks import is_absent
+from ...errors import Exit, InvalidInput
+from ..calls.checks import is_absent, is_true
 from ..calls.command import Command, Outcome
-from .correction_form import ARGUMENTS, command_line
+from .correction_form import ARGUMENTS, command_line, options_with_values
 from .pull_request import name_of_branch
 from .verb import VerbOperator, fields_of
 
@@ -32,10 +33,20 @@ class ActionOperator(VerbOperator):
         super().__init__(**kwargs)
         self.report_only = report_only  # the method `dry_run` is Airflow's
         self.expect = expect
+        self._has_agreed = expect is not None
 
     @property
     def _is_dry(self) -> bool:
-        return self.report_only in (True, "True", "true")
+        return is_true("report_only", self.report_only)
+
+    def _agreed(self) -> str | None:
+        """Return what was agreed to. `InvalidInput` if it was given, but a template made nothing of it."""
+        if self._has_agreed and (is_absent(self.expect) or not isinstance(self.expect, str)):
+            raise InvalidInput(
+                f"expect is {self.expect!r}, expected what a dry run requires; nothing was done",
+                hint="give what a task with report_only returned: {{ ti.xcom_pull(task_ids='preview')['requires'] }}",
+            )
+        return self.expect
 
     @property
     def _action(self) -> str:
@@ -51,10 +62,14 @@ class ActionOperator(VerbOperator):
         may_be_made = {"if_needed": True} if ACTIONS[self._action].knows_tries else {}
         how = {"dry_run": True} if self._is_dry else {**may_be_made, "yes": True}
         own, _ = command_line(self._action, self._values(context))
-        return {**super()._options(context), **how, "expect": self.expect, **own}
+        return {**super()._options(context), **how, "expect": self._agreed(), **own}
 
     def _operands(self, context: Context) -> Sequence[str]:
         return command_line(self._action, self._values(context))[1]
+
+    def _command(self, context: Context) -> Command:
+        made = super()._command(context)
+        return dataclasses.replace(made, texts=made.texts | options_with_values(self._action))
 
     def _exception(self, command: Command, outcome: Outcome) -> AirflowException:
         """Return the exception. With `expect`, a retry cannot help, because the repository never becomes as it was."""

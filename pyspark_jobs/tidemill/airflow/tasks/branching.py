@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from ...counts import count_of, versions_of
 from ...errors import Exit
+from ..calls.checks import is_true
 from ..calls.command import Outcome
 from . import pull_request
 from .actions import ActionOperator
@@ -65,7 +66,7 @@ class TidemillBranchOperator(ActionOperator):
         del context
         given = {name: getattr(self, name) for name in self.options}
         how = {"dry_run": True} if self._is_dry else {"if_needed": True, "yes": True}
-        return {**given, **how, "expect": self.expect}
+        return {**given, **how, "expect": self._agreed(), "drop": is_true("drop", self.drop)}
 
     def _operands(self, context: Context) -> Sequence[str]:
         return (name_of_branch(self.name, context),)
@@ -75,7 +76,7 @@ class TidemillBranchOperator(ActionOperator):
         name, is_new = made.get("name"), outcome.status == Exit.DONE
         if self._is_dry:
             return ["tidemill: nothing is changed yet", *(f"tidemill: {line}" for line in made.get("changes") or ())]
-        if self.drop in (True, "True", "true"):
+        if is_true("drop", self.drop):
             return [f"tidemill: {f'dropped branch `{name}`' if is_new else f'there is no branch `{name}`'}"]
         start = f"at version {made.get('fork_version')} of `{made.get('fork_branch')}`"
         return [f"tidemill: branch `{name}` {'starts' if is_new else 'is there already, and starts'} {start}"]

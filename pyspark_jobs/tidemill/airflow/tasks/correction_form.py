@@ -10,7 +10,7 @@ from typing import Any
 
 from ...actions.contract import options_of
 from ...actions.registry import ACTIONS
-from ..calls.checks import is_absent
+from ..calls.checks import is_absent, is_true
 
 _OF_BASES = ("reason", "engine")
 """Arguments that the base classes of operators have."""
@@ -59,11 +59,25 @@ def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], 
         if given not in values:
             continue
         value = lines_of(values[given]) if option.is_line_each else values[given]
+        value = is_true(given, value) if option.parsed == "flag" else value
         if option.is_argument:
             arguments.append(str(value))
         else:
             options[option.flag or name] = value
     return options, arguments
+
+
+def options_with_values(verb: str) -> frozenset[str]:
+    """Return the options of a command that take a value.
+
+    >>> sorted(options_with_values("rewind"))
+    ['source', 'to', 'without']
+    """
+    return frozenset(
+        option.flag or name
+        for name, option, _ in options_of(ACTIONS[verb])
+        if option.parsed != "flag" and option.in_shell and not option.is_argument and name not in _OF_BASES
+    )
 
 
 def fault_of(correction: str, values: Mapping[str, Any]) -> str | None:

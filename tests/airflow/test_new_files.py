@@ -264,8 +264,10 @@ def test_an_idle_round_lists_each_folder_once_and_reads_no_repository(
         assert [await next_files(stream) for stream in streams] == [1, 1]
         listed.clear()
         read.clear()
-        quiet = await asyncio.gather(*(is_quiet(stream, 2.0) for stream in streams))
-        assert quiet == [True, True]
+        for _ in range(30):  # a busy machine may list nothing for a while
+            assert await asyncio.gather(*(is_quiet(stream, 2.0) for stream in streams)) == [True, True]
+            if len(listed) > 1:
+                break
         rounds = len(listed)
         assert rounds > 1
         assert read == []

@@ -275,9 +275,7 @@ def test_folder_of_the_command_is_relative_to_that_of_the_dag(run_task: RunTask,
         (
             "retail__maintain",
             {"keep": "90 days", "keep_versions": 5, "time_budget": 9.5, "dry_run": True},
-            [
-                *("--engine=local", "--keep=90 days", "--keep-versions=5", "--time-budget=9.5", "--dry-run", "--yes"),
-            ],
+            ["--engine=local", "--dry-run", "--keep=90 days", "--keep-versions=5", "--time-budget=9.5"],
         ),
         ("retail__maintain", {}, ["--engine=local", "--yes"]),
     ],

@@ -184,8 +184,8 @@ class Action:
     argument_order: ClassVar[tuple[str, ...]] = ()
     """The arguments of the method, in their order. By default the required fields come first."""
     operator_base: ClassVar[Literal["", "CorrectionOperator", "PromotionOperator", "UpkeepOperator"]] = ""
-    """What the operator of Airflow inherits from; empty if there is none. Corrections are in the form of
-    `NAME__correct`, too."""
+    """The base class of its operator in Airflow; empty if it has none. The form of `NAME__correct` has corrections,
+    too."""
 
     @classmethod
     def is_correction(cls) -> bool:
@@ -288,11 +288,12 @@ class CommitAction(Action):
         said = (repo.branch, self.kind, self.said_reason)
         same = [one for one in tries if (one.branch, one.kind, one.reason or "") == said]
         asked = self.asked()
-        versions = [one.version for one in same if one.asked in ("", asked)]
-        if not versions:
+        made = [one for one in same if one.asked in ("", asked)]
+        if not made:
             return None
+        versions = [one.version for one in made]
         words = f"an earlier try of this task made the correction: {versions_of(versions)}"
-        return MadeBefore(repo.log.commit(versions[-1]), words, versions)
+        return MadeBefore(made[-1], words, versions)
 
     def asked(self) -> str:
         """Return a digest of the fields that decide what is made."""

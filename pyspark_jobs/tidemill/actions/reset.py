@@ -90,43 +90,34 @@ class Reset(CommitAction):
 
     def _watermarks(self, repo: Opened, seen: SeenBranch) -> dict[str, tuple[int, int]]:
         """Return the watermarks that are given, before and after."""
-        before = {} if seen.origin.head is None else seen.origin.head.watermarks
-        return {name: (before.get(name, 0), after) for name, after in self._given_watermarks(repo).items()}
-
-    def _given_watermarks(self, repo: Opened) -> dict[str, int]:
-        """Return the watermarks that are given, in ms."""
         from ..repo.bounds import check_watermark
         from ..spelling import unknown
         from ..units import time_ms
 
-        job, watermark = repo.job, self.watermark
+        job, head, watermark = repo.job, seen.origin.head, self.watermark
         given = watermark if isinstance(watermark, Mapping) else dict.fromkeys(job.watermarks, watermark)
-        found: dict[str, int] = {}
+        before = head.watermarks if head is not None else {}
+        found: dict[str, tuple[int, int]] = {}
         for name, time in given.items():
             if name not in job.watermarks:
                 raise unknown("watermark", str(name), list(job.watermarks))
             if time is not None:
-                found[name] = check_watermark(time_ms(time, job.time_zone), f"watermark `{name}`")
+                after = check_watermark(time_ms(time, job.time_zone), f"watermark `{name}`")
+                found[name] = (before.get(name, 0), after)
         if watermark is not None and not given and not isinstance(watermark, Mapping):
             raise InvalidInput("reset: found a watermark, but this pipeline has none (`withWatermark`)")
         return found
 
     def _batch_time(self, repo: Opened, seen: SeenBranch) -> tuple[int, int] | None:
         """Return the batch time before and after, if one is given."""
-        after = self._given_batch_time(repo)
-        if after is None:
-            return None
-        return 0 if seen.origin.head is None else seen.origin.head.batch_time_ms, after
-
-    def _given_batch_time(self, repo: Opened) -> int | None:
-        """Return the batch time that is given, in ms."""
         from ..repo.bounds import check_batch_time
         from ..units import time_ms
 
         if self.batch_time is None:
             return None
-        tolerance = repo.settings.batch_time_tolerance
-        return check_batch_time(time_ms(self.batch_time, repo.job.time_zone), "batch_time", tolerance)
+        head, tolerance = seen.origin.head, repo.settings.batch_time_tolerance
+        after = check_batch_time(time_ms(self.batch_time, repo.job.time_zone), "batch_time", tolerance)
+        return 0 if head is None else head.batch_time_ms, after
 
     def prepare(self, repo: Opened, plan: ResetPlan, origin: Origin, to: Writing) -> Changes:
         """Return the new times."""

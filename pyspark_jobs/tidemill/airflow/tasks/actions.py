@@ -1,6 +1,6 @@
-"""What operators of actions inherit from. The operators themselves are in `action_operators.py`.
+"""The base classes of the operators of actions. The operators themselves are in `action_operators.py`.
 
-INVARIANT: every task may be retried and cleared. What an earlier try made, with the same reason, is not made again.
+INVARIANT: every task may be retried and cleared. It does not repeat an action that an earlier try carried out.
 """
 
 from __future__ import annotations

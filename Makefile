@@ -98,7 +98,7 @@ chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SEC
 	@$(PYTHON_BIN)/python -m tests.crash.chaos
 
 exhaustive: build ## try every damage, restore, failed write, and longer random runs, of which `make check` tries a sample; takes hours
-	TIDEMILL_EXHAUSTIVE=1 $(IN_MEMORY) $(PYTEST) -q $(SERVERS) tests/crash tests/model $(ARGS)
+	TIDEMILL_EXHAUSTIVE=1 $(IN_MEMORY) $(PYTEST) -q $(SERVERS) tests/crash tests/model tests/unit $(ARGS)
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

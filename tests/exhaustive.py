@@ -26,6 +26,11 @@ def some(cases: Sequence[Case], number: int) -> list[Case]:
     return [cases[at] for at in sorted(random.Random(number).sample(range(len(cases)), number))]
 
 
+def examples(number: int) -> int:
+    """Return how many random examples a long property test tries: so many if the run is exhaustive, else a third."""
+    return number if EXHAUSTIVE else number // 3
+
+
 def failing(writes: Sequence[BegunWrite], ways: Sequence[Way], number: int) -> list[tuple[int, Way]]:
     """Return which writes fail, by their numbers from 1, and how: each in all ways if the run is exhaustive.
 

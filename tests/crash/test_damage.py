@@ -24,8 +24,8 @@ from tests.crash.worlds import BEFORE, MORE, Place, Snapshot
 from tests.exhaustive import some
 
 FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
-SAMPLE = 40
-MANY = {"memory": 30, "folder": 15}
+SAMPLE = 20
+MANY = {"memory": 15, "folder": 8}
 """How many damages a slow test tries. A folder gets fewer: objects are read in the same way from every store."""
 
 

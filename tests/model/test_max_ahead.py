@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.exhaustive import examples
 from tests.world import World, run
 from tidemill.testing import Tester
 
@@ -35,7 +36,7 @@ batches = st.lists(st.lists(st.none() | st.integers(-30, 40), max_size=8), min_s
 
 
 @given(batches, st.sampled_from(["drop", "quarantine", "keep"]), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_rows_far_ahead_are_those_of_a_plain_loop(given: list[list[int | None]], late: str, tasks: int) -> None:
     tester = Tester(pipeline(late), tasks=tasks)
     watermark, expected_quarantine = 0, 0

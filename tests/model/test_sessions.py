@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.exhaustive import examples
 from tidemill.testing import Tester
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -62,7 +63,7 @@ def pipeline(gap: int) -> tm.Pipeline:
     return p
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(streams, st.integers(1, 12), st.integers(1, 3))
 def test_sessions_equal_those_of_a_plain_loop_to_the_last_bit(batches: Batches, gap: int, tasks: int) -> None:
     tester, alone = Tester(pipeline(gap), tasks=tasks), Tester(pipeline(gap))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.exhaustive import examples
 from tidemill.testing import Tester
 
 pytestmark = pytest.mark.slow("long random runs")
@@ -63,7 +64,7 @@ def windowed(batches: Batches, size: int, slide: int, start: int, mode: str) -> 
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(streams, windows, st.sampled_from(["append", "update"]), st.integers(1, 3))
 def test_windows_equal_those_of_a_plain_loop(
     batches: Batches, shape: tuple[int, int, int], mode: str, tasks: int
@@ -112,7 +113,7 @@ def deduplicated(batches: Batches, kind: str) -> list[tuple[list[Row], int]]:
 
 
 @pytest.mark.parametrize("kind", ["key", "time", "within"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(batches=streams, tasks=st.integers(1, 3))
 def test_the_first_row_of_a_key_passes_as_in_a_plain_loop(kind: str, batches: Batches, tasks: int) -> None:
     p = tm.Pipeline("model")

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.exhaustive import examples
 from tests.unit.native.naive_keys import naive_hash, part
 from tidemill._native import key_hashes
 from tidemill.errors import InvalidInput
@@ -103,7 +104,7 @@ def values(kind: pa.DataType, nullable: bool = True) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), made) if nullable else made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_nested_keys_are_those_of_a_dict_of_canonical_bytes(tmp_path_factory: Any, data: st.DataObject) -> None:
     kind = data.draw(kinds())

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from tests.unit.native.native_operators import END, batch, data, due, opened, tuples, whole_split
 from tidemill._native import Operator, StateMap, aggregate, partition
 from tidemill.errors import InternalError, InvalidInput
@@ -122,7 +123,7 @@ ROW = st.tuples(
 BLOCKS = st.lists(st.lists(ROW, max_size=8), max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(batches=st.lists(BLOCKS, max_size=3), block_rows=st.integers(1, 5))
 def test_aggregates_are_those_of_a_plain_loop(batches: list[list[list[tuple[Any, ...]]]], block_rows: int) -> None:
     operator, model = over(*FUNCTIONS), Model()
@@ -138,7 +139,7 @@ def test_aggregates_are_those_of_a_plain_loop(batches: list[list[list[tuple[Any,
     assert len(state) == len(model.blocks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(blocks=BLOCKS, tasks=st.integers(2, 7))
 def test_results_do_not_depend_on_how_keys_are_cut_over_tasks(blocks: list[list[tuple[Any, ...]]], tasks: int) -> None:
     bounds = [*(END // tasks * (task + 1) for task in range(tasks - 1)), END]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from tests.unit.native.native_operators import INPUT, batch, call, data, due, function_operator, tuples
 from tidemill._native import Operator, State
 from tidemill.errors import StateNotSet
@@ -65,7 +66,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(batches=st.lists(st.tuples(ROWS, st.integers(0, 4)), max_size=8), cut=st.integers(1, 4))
 def test_states_and_outputs_are_those_of_a_dict(batches: list[tuple[list[Any], int]], cut: int) -> None:
     operator = function_operator(add, timeout_ms=5, clock="batch")

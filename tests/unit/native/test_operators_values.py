@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row as SparkRow
 
+from tests.exhaustive import examples
 from tests.unit.native.native_operators import batch, data, function_operator, tuples
 from tidemill._native import State
 from tidemill.errors import InvalidInput
@@ -121,7 +122,7 @@ def test_a_row_has_attributes_names_and_positions() -> None:
     assert type(row) is row_type(("key", "n"))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.datetimes(datetime(1850, 1, 1), datetime(2400, 1, 1)),
     st.sampled_from(ZONES),

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import examples
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow
 from tidemill.sinks.files import Json, Parquet
@@ -210,7 +211,7 @@ CELLS = {
 
 @pytest.mark.slow("long random runs")
 @given(st.lists(st.fixed_dictionaries({k: st.none() | v for k, v in CELLS.items()}), min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_json_round_trips_and_agrees_with_pythons_json(rows: list[dict[str, Any]]) -> None:
     given_rows = table(*({**row, "_batch_id": 0} for row in rows))
     [encoded] = Json("out").stage(given_rows)

@@ -106,7 +106,7 @@ def _serve(made: Callable[..., Report], port: int, out: Output) -> int:
         Server(port, lambda asked: page(made(asked.get("operator"), asked.get("key")), served=True)) as server,
         contextlib.suppress(KeyboardInterrupt),  # before it serves
     ):
-        out.line(f"serving {server.url} until you end it with Ctrl-C")
+        out.line(f"serving {server.url_with_token} until you end it with Ctrl-C")
         server.serve_until_interrupted()
     return Exit.DONE
 

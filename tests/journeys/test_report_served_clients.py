@@ -187,6 +187,7 @@ def test_an_interrupt_ends_no_connection_as_it_begins(asks: str, capsys: pytest.
         with socket.create_connection((HOST, server.server_port), timeout=60) as connection:
             if asks == "after":
                 server.closing.wait(60)
+                time.sleep(0.05)  # a server that ends connections at once does so now
             request = f"GET / HTTP/1.0\r\nHost: {HOST}\r\nCookie: {server.cookie}={server.token}\r\n\r\n"
             connection.sendall(request.encode())
             return connection.makefile("rb").read()

@@ -15,7 +15,7 @@ from typing import Any
 
 from .errors import InvalidInput
 from .names import ENGINES, STORAGE_ENVIRONMENT
-from .secret_names import is_secret, is_secret_setting
+from .secret_names import check_no_secrets, has_secret, is_secret, is_secret_setting
 from .settings import check_setting_names
 from .spelling import unknown
 from .values import dataclass
@@ -119,6 +119,12 @@ def submit_args(
     spark, own = _conf(conf)
     shown, secret = _storage(storage_options)
     written = None if result is None else os.fspath(result)
+    for what, place in (
+        ("root", os.fspath(root)),
+        ("result", written or ""),
+        ("application", os.fspath(application or "")),
+    ):
+        check_no_secrets(place, f"submit_args: {what}")
     options = {"root": os.fspath(root), "branch": branch, "engine": engine, "max_batches": max_batches,
                "time_budget": time_budget, "batch_time": batch_time, "tasks": tasks,
                "result_file": written}  # fmt: skip
@@ -151,8 +157,8 @@ def _conf(conf: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str
     spark = {key: value for key, value in found.items() if key.startswith("spark.")}
     own = {key: value for key, value in found.items() if key not in spark}
     check_setting_names(own)
-    for key in spark:
-        if is_secret_setting(key):
+    for key, value in spark.items():
+        if is_secret_setting(key) or has_secret(value):
             raise InvalidInput(
                 f"conf has the setting `{key}`, which looks like a secret: settings are arguments of spark-submit, "
                 "which others can read",
@@ -177,6 +183,7 @@ def _storage(given: Mapping[str, Mapping[str, Any]] | None) -> tuple[list[str], 
             )
         for key, value in options.items():
             if isinstance(value, str) and not is_secret(str(key)):
+                check_no_secrets(value, f"storage_options: `{section}.{key}`")
                 shown.append(f"{section}.{key}={value}")
             else:
                 hidden.setdefault(section, {})[str(key)] = value
@@ -184,8 +191,8 @@ def _storage(given: Mapping[str, Mapping[str, Any]] | None) -> tuple[list[str], 
 
 
 def _refuse_secret_variables(environment: Mapping[str, str], where: str) -> None:
-    for name in environment:
-        if is_secret(name) or name == STORAGE_ENVIRONMENT:
+    for name, value in environment.items():
+        if is_secret(name) or has_secret(value) or name == STORAGE_ENVIRONMENT:
             raise InvalidInput(
                 f"the environment has `{name}`, which looks like a secret, and {where} are shown by platforms",
                 hint="give the driver a role of its platform, or use the platform's own store of secrets",

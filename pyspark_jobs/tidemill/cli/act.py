@@ -25,7 +25,7 @@ from .correct import (
     reported_before,
     unchanged,
 )
-from .options import VERSION, Target, pairs, point_in_time, reading_options, target_options
+from .options import VERSION, LocalPath, Target, pairs, point_in_time, reading_options, target_options
 from .output import Output, json_line, output_options, result_file_option
 from .progress import batch_progress, stepped
 from .read import keys_of
@@ -109,7 +109,7 @@ def _chosen(action: type[Action], flagged: Sequence[type[Action]], given: Mappin
 
 def _parameter(name: str, option: Option, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     is_required = default is dataclasses.MISSING
-    kinds = {"version": VERSION, "file": click.Path(dir_okay=False), "seconds": click.FloatRange(min=0)}
+    kinds = {"version": VERSION, "file": LocalPath(dir_okay=False), "seconds": click.FloatRange(min=0)}
     kind: click.ParamType[Any] | None = click.Choice(option.choices) if option.choices else kinds.get(option.parsed)
     if option.is_argument:
         return click.argument(_parameter_name(name, option), type=kind, required=is_required)

@@ -17,7 +17,7 @@ from ..counts import count_of
 from ..errors import Exit
 from ..names import ENGINES
 from ..values import dataclass
-from .options import pairs
+from .options import LocalPath, pairs
 from .output import Output, output_options, result_file_option
 from .progress import batch_progress, counted
 from .run import result_fields
@@ -42,7 +42,7 @@ class Ran:
 
 @click.command(short_help="Run the demo: a year of flights from New York.")
 @click.option("--folder", default=_FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
-              type=click.Path(file_okay=False, path_type=Path), help="Folder of the demo's files.")  # fmt: skip
+              type=LocalPath(file_okay=False, path_type=Path), help="Folder of the demo's files.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Days of 2013 to process.")
 @click.option("--engine", type=click.Choice(ENGINES), default="spark", show_default=True,
               help="Engine that runs the batches. `local` needs no Java.")  # fmt: skip

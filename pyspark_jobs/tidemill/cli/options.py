@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from ..names import AUTO, CHOICES, CONF_ENVIRONMENT, STORAGE_ENVIRONMENT
+from ..secret_names import check_no_secrets
 from ..units import whole_number
 from ..values import dataclass
 
@@ -157,6 +158,7 @@ def _root_for(reference: str, root: str | None) -> str:
     """Return the root that is needed beside a reference; none beside a repository's URI."""
     from .pipeline_or_repository import is_reference
 
+    check_no_secrets(reference, "PIPELINE")
     context = click.get_current_context()
     if not is_reference(reference):
         if context.get_parameter_source("root") is click.core.ParameterSource.COMMANDLINE:
@@ -175,6 +177,7 @@ def _refuse_repository(context: click.Context, _: click.Parameter | None, value:
     """Refuse a repository's URI for a command that needs code, before a missing --root is reported."""
     from .pipeline_or_repository import is_repository
 
+    check_no_secrets(value, "PIPELINE")
     if is_repository(value):
         raise click.UsageError(
             f"`{context.command.name}` needs the pipeline's code: found `{value}`, expected `module:name` or "
@@ -256,6 +259,15 @@ class VersionType(click.ParamType):  # type: ignore[type-arg]
 
 
 VERSION = VersionType()
+
+
+class LocalPath(click.Path):
+    """A path on this machine. A URL with a secret in its place is an error that does not repeat it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        check_no_secrets(os.fspath(value), "a path on this machine" if param is None else param.get_error_hint(ctx))
+        return super().convert(value, param, ctx)
 
 
 def pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:

@@ -9,11 +9,12 @@ import click
 
 from ..counts import count_of
 from ..errors import Exit
+from .options import LocalPath
 from .output import Output, output_options, result_file_option
 
 
 @click.command()
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+@click.option("-o", "--output", required=True, type=LocalPath(dir_okay=False, path_type=Path), metavar="FILE",
               help="The archive to write, such as env.tar.gz. An existing file is replaced.")  # fmt: skip
 @click.option("--with", "packages", multiple=True, metavar="PACKAGE",
               help="Also pack an installed package, and what it requires. Repeatable.")  # fmt: skip

@@ -10,7 +10,7 @@ import click
 from ..counts import count_of
 from ..errors import Exit
 from ..repo.operators import recorded_schemas
-from .options import VERSION, Target, point_in_time, reading_options
+from .options import VERSION, LocalPath, Target, point_in_time, reading_options
 from .output import Output, json_line, output_options
 from .table_file import check_file, file_options, write_and_say
 
@@ -127,7 +127,7 @@ def outputs(
 @click.option(
     "--export",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=LocalPath(dir_okay=False),
     help="Write whole rows to a new .parquet, .csv or .json file instead, to be corrected for `tidemill requeue`.",
 )
 @file_options

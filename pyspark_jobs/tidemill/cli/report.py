@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit
-from .options import VERSION, Target, reading_options
+from .options import VERSION, LocalPath, Target, reading_options
 from .output import Output, json_line, output_options
 from .read import keys_of
 
@@ -29,9 +29,7 @@ _COMMITS = 500
 
 @click.command(short_help="Write a page that shows the commits, charts, lag, late rows and branches.")
 @reading_options
-@click.option(
-    "--html", "file", metavar="FILE", type=click.Path(dir_okay=False), help="Write the page to this new file."
-)
+@click.option("--html", "file", metavar="FILE", type=LocalPath(dir_okay=False), help="Write the page to this new file.")
 @click.option("--serve", is_flag=True, help="Serve the page on 127.0.0.1, as it is at each load, until you end it.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port of --serve. Default: a free one."

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
+from ..secret_names import check_no_secrets
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def write_result_file(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
     """Write `data` to `path`, a file or a URI, completely or not at all."""
+    check_no_secrets(path, "--result-file")
     if "://" in path:
         store, name = _in_store(path, storage_options)
         store.put(name, data)
@@ -35,6 +37,7 @@ def write_result_file(path: str, data: bytes, storage_options: Mapping[str, Any]
 
 def remove(path: str, storage_options: Mapping[str, Any]) -> None:
     """Remove the file at `path`, if there is one, and check that it can be written."""
+    check_no_secrets(path, "--result-file")
     if "://" in path:
         store, name = _in_store(path, storage_options)
         store.delete(name)

@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         except TidemillError as error:
             status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, StoreUnavailable) else HTTPStatus.BAD_REQUEST
             self._answer(status, str(error))
-        except Exception as error:  # noqa: BLE001 - a defect is printed, and the browser gets an answer
+        except Exception as error:  # noqa: BLE001 - the next load may succeed
             super(Server, self.server).handle_error(self.request, self.client_address)  # a bug: print its traceback
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
         else:

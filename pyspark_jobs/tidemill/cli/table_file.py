@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..counts import count_of
+from .options import LocalPath
 from .output import Output, json_line
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def file_options(command: _Command) -> _Command:
     """Add `-o` and `--format`."""
     command = click.option("--format", "format_", type=click.Choice(["parquet", "json", "csv"]),
                            help="Format of the file. Default: by the ending of its name.")(command)  # fmt: skip
-    return click.option("-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
+    return click.option("-o", "--output", metavar="FILE", type=LocalPath(dir_okay=False),
                         help="Write all rows to this new file.")(command)  # fmt: skip
 
 

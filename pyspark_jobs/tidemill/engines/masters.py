@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from ..errors import InvalidInput
+from ..secret_names import check_no_secrets
 
 _SCHEME = "spark://"
 _CONNECT_SCHEME = "sc://"
@@ -30,6 +31,7 @@ def check_master(url: str) -> None:
     """
     if not url.startswith(_SCHEME):
         return
+    check_no_secrets(url, "start Spark: `spark.master`")
     if problem := _no_answer(url.removeprefix(_SCHEME).split(",")):
         raise InvalidInput(
             f"start Spark: no master answers at `{url}` ({problem})",

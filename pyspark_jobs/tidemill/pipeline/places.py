@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from ..errors import InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import quoted
+from ..secret_names import check_no_secrets
 from ..sinks import asked
 from ..sinks.asked import sink_folder
 from ..sinks.contract import Owner
@@ -49,6 +50,7 @@ def check_branch_place(pipeline: Graph, prefix: str, root: str, storage_options:
     """Raise `InvalidInput` for a folder below which a branch cannot have its sinks, such as a sink's own folder."""
     if not prefix.rstrip("/"):
         raise InvalidInput(f"publish_to is {prefix!r}, expected a folder or a URI", hint="give the branch a folder")
+    check_no_secrets(prefix, "publish_to")
     options = storage_options.get("sink")
     writes = [write for write in pipeline.sinks.values() if sink_folder(write.sink) is not None]
     for write in writes:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..errors import InvalidInput
+from ..secret_names import check_no_secrets
 from ..store import open_store
 from ..store.contract import ObjectMissing
 
@@ -23,6 +24,7 @@ def read_result(uri: str, options: Mapping[str, Any] | None = None) -> dict[str,
 
     Raises `InvalidInput` if the file is no result, and `StoreUnavailable`.
     """
+    check_no_secrets(uri, "the result of a run")
     folder, _, name = _as_uri(uri).rpartition("/")
     try:
         data = open_store(folder, _options(folder, options)).get(name)
@@ -42,6 +44,7 @@ def read_result(uri: str, options: Mapping[str, Any] | None = None) -> dict[str,
 
 def results_in(folder: str, options: Mapping[str, Any] | None = None) -> list[int]:
     """Return the tries that have left a result file `NUMBER.json` in a folder, ascending."""
+    check_no_secrets(folder, "the results of runs")
     place = _as_uri(folder).rstrip("/")
     store = open_store(place, _options(place, options))
     return sorted(int(found[1]) for entry in store.list("") if (found := _OF_TRY.fullmatch(entry.name)) is not None)

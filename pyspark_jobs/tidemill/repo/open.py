@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .. import names
@@ -21,6 +21,7 @@ from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log, log_of
 from ..protocol.refs import MAIN
 from ..protocol.refs_log import RefsLog
+from ..secret_names import check_no_secrets
 from ..settings import resolve_settings
 from ..sinks import asked
 from ..spelling import unknown
@@ -46,6 +47,7 @@ def open_repository(
     repo = opened_on(loaded, compile_job(loaded.pipeline), root, conf, options)
     if branch != MAIN:
         repo = on_branch(repo, branch)
+    _check_sources(repo)
     _check_sinks(repo)
     return repo
 
@@ -56,7 +58,7 @@ def checked_options(
     """Return the storage options; `InvalidInput` for a root, branch or option that is not valid."""
     if not root or not isinstance(root, str):
         raise InvalidInput(f"{verb}: root is {root!r}, expected a URI such as s3://bucket/prefix or a folder")
-    _without_secrets(root, f"{verb}: root")
+    check_no_secrets(root, f"{verb}: root")
     options = dict(storage_options or {})
     for section in options:
         if section not in _SECTIONS:
@@ -131,14 +133,24 @@ def _check_sinks(repo: Opened) -> None:
     """Raise `InvalidInput` for a sink whose folder cannot be used, before any batch commits output for it."""
     for output in repo.job.outputs.values():
         if output.sink is not None:
-            _without_secrets(output.sink.path, f"sink `{output.name}`")
+            for text in _texts([output.sink.path, output.sink.describe()]):
+                check_no_secrets(text, f"sink `{output.name}`")
             asked.check_place(output.sink, repo.storage_options.get("sink"))
 
 
-def _without_secrets(uri: str, what: str) -> None:
-    """Raise `InvalidInput` for a URI with credentials, because commits and messages contain the URI."""
-    if "@" in uri.partition("://")[2].partition("/")[0]:
-        raise InvalidInput(
-            f"{what}: the URI contains credentials before an `@`",
-            hint="remove them; use the usual AWS credential chain or storage_options",
-        )
+def _texts(described: object) -> Iterator[str]:
+    """Yield every text that a commit records of a sink."""
+    if isinstance(described, str):
+        yield described
+    elif isinstance(described, Mapping):
+        for one in described.values():
+            yield from _texts(one)
+    elif isinstance(described, list | tuple):
+        for one in described:
+            yield from _texts(one)
+
+
+def _check_sources(repo: Opened) -> None:
+    """Raise `InvalidInput` for a source whose place has a secret in it, because commits record the place."""
+    for name, source in repo.job.sources.items():
+        check_no_secrets(source.place or "", f"source `{name}`")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..schema import type_ddl
+from ..secret_names import check_no_secrets
 from ..spelling import unknown
 from ..store import folder_store, folder_uri
 from . import forms, json_text
@@ -43,6 +44,7 @@ class Parquet:
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
             raise InvalidInput(f"a sink's path is {path!r}, expected a folder or an s3:// URI")
         self.path = os.fspath(path)
+        check_no_secrets(self.path, "a sink's path")
         self.partitionBy = (partitionBy,) if isinstance(partitionBy, str) else tuple(partitionBy)
         if len(set(self.partitionBy)) < len(self.partitionBy):
             raise InvalidInput(f"sink {self.path}: partitionBy names a column twice: {', '.join(self.partitionBy)}")

@@ -24,6 +24,7 @@ from ..protocol.records import Split
 from ..quarantine.rejects import FAILFAST
 from ..quarantine.rows import ABANDON_PLAN
 from ..schema import empty_batch, to_arrow, to_ddl, type_ddl
+from ..secret_names import check_no_secrets
 from ..spelling import unknown
 from ..store import ListedObject, ObjectMissing, Store, folder_uri, relative_folder, side_by_side
 from .bad_file import bad_file, damaged_meanwhile, decoded_fully, refused
@@ -542,6 +543,7 @@ class Files:
 
 def _one_path(path: Any) -> str:
     if isinstance(path, str | os.PathLike):
+        check_no_secrets(os.fspath(path), "the path of tm.Files")
         return os.fspath(path)
     raise InvalidInput(
         f"tm.Files reads one folder or file, found {path!r}",

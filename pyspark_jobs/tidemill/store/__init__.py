@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InvalidInput, repr_of
+from ..secret_names import check_no_secrets
 from . import s3_uri
 from .at_once import run_both, side_by_side
 from .contract import Enters, ListedObject, ObjectMissing, ObjectReplaced, Store
@@ -46,6 +47,7 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     """
     if not isinstance(uri, str | os.PathLike):
         raise InvalidInput(f"open a store: found the root {repr_of(uri)}, expected a URI or a path")
+    check_no_secrets(str(uri), "open a store")
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
         word, colon, path = scheme.partition(":")
@@ -88,6 +90,7 @@ def folder_uri(path: str) -> str:
 
     Opens nothing and needs no credentials. Raises `InvalidInput` for a form that `open_store` refuses.
     """
+    check_no_secrets(str(path), "open a folder")
     scheme, separator, rest = str(path).partition("://")
     if separator and scheme in _S3:
         return s3_uri.uri_of(*s3_uri.parse_s3_uri(rest))

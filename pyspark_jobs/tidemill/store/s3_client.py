@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import spelling
 from ..errors import InvalidInput
+from ..secret_names import check_no_secrets
 from ..values import dataclass
 from .s3_clock import ServerClock
 from .s3_errors import translate_errors
@@ -24,6 +25,7 @@ _CONFIG = ("addressing_style", "connect_timeout", "read_timeout", "max_attempts"
 OPTIONS = _SESSION + _CLIENT + _CONFIG
 """The keys that `storage_options` may have for S3. Timeouts are in seconds."""
 
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 _NUMBERS = _CONFIG[1:]
 _STYLES = ("auto", "path", "virtual")
 
@@ -78,9 +80,19 @@ def _check(options: Mapping[str, Any]) -> None:
         raise InvalidInput(
             "storage options `aws_access_key_id` and `aws_secret_access_key` must be given together; found only one"
         )
+    _check_endpoint(options.get("endpoint_url"), "storage option `endpoint_url`")
+    for name in _ENDPOINTS:
+        _check_endpoint(os.environ.get(name), f"the variable `{name}`")
     style = options.get("addressing_style", "auto")
     if style not in _STYLES:
         raise InvalidInput(f"storage option `addressing_style` is {style!r}; expected one of `{'`, `'.join(_STYLES)}`")
+
+
+def _check_endpoint(url: Any, what: str) -> None:
+    """Raise `InvalidInput` for an address that is more than one, because messages show it."""
+    check_no_secrets(str(url or ""), what)
+    if not {"@", "?", "#"}.isdisjoint(str(url or "")):
+        raise InvalidInput(f"{what}: expected the address of an S3 server, such as `https://host:9000`")
 
 
 def _is_positive(value: Any) -> bool:
@@ -97,6 +109,7 @@ def _make(options: Mapping[str, Any]) -> Clients:
         session = boto3.Session(**{name: options[name] for name in _SESSION if name in options})
         attempts = int(float(options.get("max_attempts", 5)))
         main, once = (_client(session, options, total) for total in (attempts, 1))
+        _check_endpoint(main.meta.endpoint_url, "the `endpoint_url` of AWS's configuration")
         return Clients(main, once, main.meta.endpoint_url, os.getpid())
 
 
@@ -104,7 +117,7 @@ def _client(session: Any, options: Mapping[str, Any], attempts: int) -> Any:
     from botocore.config import Config
 
     # On AWS a bucket may be part of the host name. Other endpoints seldom have such host names.
-    own = any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")) or "endpoint_url" in options
+    own = any(os.environ.get(name) for name in _ENDPOINTS) or "endpoint_url" in options
     config = Config(
         s3={"addressing_style": options.get("addressing_style", "path" if own else "auto")},
         retries={"mode": "standard", "total_max_attempts": attempts},

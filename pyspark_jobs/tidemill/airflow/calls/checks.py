@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from ...errors import InvalidInput
 from ...names import CHOICES, check_name
+from ...secret_names import check_no_secrets, is_secret
 from ...spelling import unknown
 
 
@@ -33,6 +34,7 @@ def check_root_argument(root: str | os.PathLike[str]) -> str:
     if not isinstance(root, str | os.PathLike):
         raise InvalidInput(f"root is {root!r}: expected a string, a URI (`s3://bucket/prefix`) or an absolute path")
     root = os.fspath(root)
+    check_no_secrets(root, "root")
     if "://" in root or os.path.isabs(root):
         return root
     raise InvalidInput(
@@ -86,6 +88,9 @@ def check_storage_options(value: object) -> None:
                 f"section `{section}` of storage_options is a {type(options).__name__}: expected a mapping, such as "
                 f"`{example}`"
             )
+        for name, option in options.items():
+            if isinstance(option, str) and not is_secret(str(name)):
+                check_no_secrets(option, f"storage_options: `{section}.{name}`")
 
 
 def is_template(value: object) -> bool:

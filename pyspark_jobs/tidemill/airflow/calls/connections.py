@@ -13,6 +13,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.log import amask_secret, mask_secret
 
 from ...errors import InvalidInput
+from ...secret_names import check_no_secrets
 from .checks import is_absent
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def variables_of(connection: Connection) -> dict[str, str]:
         )
     found = {variable: extra.get(name) for name, variable in _OF_AWS.items()}
     found |= {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password}
+    check_no_secrets(str(extra.get("endpoint_url") or ""), f"`endpoint_url` of the connection `{connection.conn_id}`")
     return {name: str(value) for name, value in found.items() if value}
 
 

@@ -1,7 +1,8 @@
 """Secret literals in the arguments of an operator: hidden where Airflow shows arguments, revealed for the command.
 
 Airflow stores an operator's templated fields in its database (`serialized_dag`) and shows them. INVARIANT: a literal
-under a name that looks secret appears there as `***`. Templates stay visible, because they contain no secret.
+under a name that looks secret, or a URL with a secret in it, appears there as `***`. Templates stay visible, because
+they contain no secret.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...secret_names import is_secret
+from ...secret_names import has_secret, is_secret
 from .checks import is_template
 
 
@@ -43,9 +44,9 @@ def hide(options: Mapping[str, Any] | None) -> dict[str, Any]:
 def _hidden(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return hide(value)
-    return (
-        Hidden(value) if is_secret(name) and isinstance(value, str | int | float) and not is_template(value) else value
-    )
+    if not isinstance(value, str | int | float) or is_template(value):
+        return value
+    return Hidden(value) if is_secret(name) or has_secret(str(value)) else value
 
 
 def reveal(options: Mapping[str, Any], on_secret: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

@@ -27,8 +27,11 @@ def some(cases: Sequence[Case], number: int) -> list[Case]:
 
 
 def examples(number: int) -> int:
-    """Return how many random examples a long property test tries: so many if the run is exhaustive, else a third."""
-    return number if EXHAUSTIVE else number // 3
+    """Return how many random examples a long property test tries: so many if the run is exhaustive.
+
+    Otherwise a third of them, but not fewer than 20.
+    """
+    return number if EXHAUSTIVE else min(number, max(20, number // 3))
 
 
 def failing(writes: Sequence[BegunWrite], ways: Sequence[Way], number: int) -> list[tuple[int, Way]]:

@@ -71,6 +71,15 @@ def has_secret(text: str) -> bool:
     return any(map(_is_secret_parameter, parameters))
 
 
+def holds_secret(name: str, value: object) -> bool:
+    """Return whether a named value is a secret: by its name, or as a URL with a secret in it.
+
+    >>> holds_secret("AWS_SECRET_ACCESS_KEY", "0f"), holds_secret("proxy", "http://me:pw@host"), holds_secret("n", 4)
+    (True, True, False)
+    """
+    return is_secret(name) or has_secret(str(value))
+
+
 def check_no_secrets(url: str, what: str) -> None:
     """Raise `InvalidInput` if a URL has a secret in it. The error names `what`, and does not repeat the URL."""
     if has_secret(url):

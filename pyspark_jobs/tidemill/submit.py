@@ -15,7 +15,7 @@ from typing import Any
 
 from .errors import InvalidInput
 from .names import ENGINES, STORAGE_ENVIRONMENT
-from .secret_names import check_no_secrets, has_secret, is_secret, is_secret_setting
+from .secret_names import check_no_secrets, has_secret, holds_secret, is_secret, is_secret_setting
 from .settings import check_setting_names
 from .spelling import unknown
 from .values import dataclass
@@ -192,7 +192,7 @@ def _storage(given: Mapping[str, Mapping[str, Any]] | None) -> tuple[list[str], 
 
 def _refuse_secret_variables(environment: Mapping[str, str], where: str) -> None:
     for name, value in environment.items():
-        if is_secret(name) or has_secret(value) or name == STORAGE_ENVIRONMENT:
+        if holds_secret(name, value) or name == STORAGE_ENVIRONMENT:
             raise InvalidInput(
                 f"the environment has `{name}`, which looks like a secret, and {where} are shown by platforms",
                 hint="give the driver a role of its platform, or use the platform's own store of secrets",

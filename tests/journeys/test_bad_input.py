@@ -148,9 +148,8 @@ def to(sink):
 
 def test_an_unusable_sink_is_refused_before_anything_is_committed(world):
     for path, word in (("s4://bucket/out", "s4"), ("s3://AKIA:SECRET@bucket/out", "credentials")):
-        bad = world.but(to(tm.Json(path)))
         with pytest.raises(tm.InvalidInput) as caught:
-            bad.open()
+            world.but(to(tm.Json(path))).open()
         assert word in str(caught.value) and "SECRET" not in str(caught.value)
 
 

@@ -258,7 +258,7 @@ def test_a_reader_has_no_member_that_writes() -> None:
         ({"branch": "fux"}, "unknown branch `fux`; did you mean `fix`"),
         ({"conf": {"tidemill.no": 1}}, "no"),
         ({"root": ""}, "read: root is ''"),
-        ({"root": "s3://key:secret@lake/x"}, "read: root: the URI contains credentials"),
+        ({"root": "s3://key:secret@lake/x"}, "read: root: the URL contains credentials"),
         ({"storage_options": {"rot": {}}}, "unknown section of storage_options `rot`; did you mean `root`"),
     ],
 )

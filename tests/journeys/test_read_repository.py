@@ -116,7 +116,7 @@ def test_naming_a_version_needs_code(home: Path, call: Call) -> None:
         ("s3://lake", Exit.FAILED, "found PIPELINE `s3://lake`, expected"),
         ("s3://", Exit.FAILED, "found PIPELINE `s3://`, expected"),
         ("gs://lake/x", Exit.FAILED, "unknown scheme `gs`"),
-        ("s3://key:secret@lake/x/y", Exit.FAILED, "the URI contains credentials"),
+        ("s3://key:secret@lake/x/y", Exit.FAILED, "the URL contains credentials"),
         ("/", Exit.FAILED, "found PIPELINE `/`, expected"),
         ("{root}/code.py:p", Exit.USAGE, "Missing option '--root'"),
         ("nothing:p", Exit.USAGE, "Missing option '--root'"),

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
-from tests.exhaustive import examples
 from tidemill.errors import InvalidInput
 from tidemill.operators.apply_batch import ApplyBatch
 from tidemill.testing import Tester
@@ -38,7 +37,7 @@ def pipeline(step=totals, key=("k",), schema="k string, v long", state="total lo
 cells = st.tuples(st.sampled_from(["a", "b", "c", "d", None]), st.integers(-3, 3))
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.lists(cells, max_size=8), st.integers(1, 3), st.booleans()), max_size=5))
 def test_states_and_outputs_are_those_of_a_dict(batches):
     t, model = Tester(pipeline()), {}

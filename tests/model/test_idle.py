@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
-from tests.exhaustive import examples
 from tidemill.run.plan import is_due
 from tidemill.testing import Tester
 
@@ -74,7 +73,7 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(batches, st.sampled_from([("left",), ("right",), ("left", "right")]))
 def test_watermarks_and_windows_are_those_of_a_naive_model(given, idle):
     t, model, now = Tester(pipeline(idle)), Model(idle), 0

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from ..errors import InvalidInput, TidemillError
-from ..secret_names import has_secret, is_secret
+from ..secret_names import holds_secret
 from .calls.checks import check_root_argument, is_template, seconds_of
 from .calls.connections import aws_variables_aside
 from .waiting.cursor import Cursor, announce_files
@@ -196,7 +196,7 @@ def _event(pipeline: str, branch: str, fresh: Sequence[SourceFile]) -> TriggerEv
 
 def _refuse_secrets(what: str, options: Mapping[str, Any] | None) -> None:
     for name, value in (options or {}).items():
-        if is_secret(str(name)) or has_secret(str(value)) or is_template(value):
+        if holds_secret(str(name), value) or is_template(value):
             raise InvalidInput(
                 f"{what} of the trigger of new files has `{name}`: Airflow stores the arguments of triggers, and "
                 "renders no templates in them",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...secret_names import has_secret, is_secret
+from ...secret_names import holds_secret
 from .checks import is_template
 
 
@@ -46,7 +46,7 @@ def _hidden(name: str, value: Any) -> Any:
         return hide(value)
     if not isinstance(value, str | int | float) or is_template(value):
         return value
-    return Hidden(value) if is_secret(name) or has_secret(str(value)) else value
+    return Hidden(value) if holds_secret(name, value) else value
 
 
 def reveal(options: Mapping[str, Any], on_secret: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

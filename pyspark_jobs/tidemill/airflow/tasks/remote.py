@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ...errors import InvalidInput
 from ...names import STORAGE_ENVIRONMENT
-from ...secret_names import has_secret, is_secret
+from ...secret_names import holds_secret
 from ...submit import SparkJob, submit_args
 from ..calls.checks import check_mapping, check_pipeline, check_root_argument, check_storage_options, is_template
 from ..calls.connections import aws_variables
@@ -72,7 +72,7 @@ def spark_job(
         check_mapping(what, given, example)
     check_storage_options(storage_options)
     for name, value in (env or {}).items():
-        if (is_secret(str(name)) or has_secret(str(value))) and not is_template(value):
+        if holds_secret(str(name), value) and not is_template(value):
             raise _literal(f"env has the variable `{name}`")
     folder = _folder(f"{os.fspath(place).rstrip('/')}/{RESULTS}" if results is None else os.fspath(results))
     job = submit_args(

@@ -52,6 +52,7 @@ def events(airflow_home: object) -> Events:
     return read
 
 
+@pytest.mark.servers("run Airflow tasks")
 @pytest.mark.parametrize("dag_id", ["shop", "shop__sweep"])
 def test_task_makes_an_event_of_each_sink_that_it_changed(
     parse: Parse, fake_env: Callable[[str], dict[str, str]], events: Events, dag_id: str

@@ -55,6 +55,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     return demo
 
 
+@pytest.mark.servers("run Airflow tasks")
 def test_cadence_drains_real_files_and_resumes_after_a_stop(demo: Demo, parse: Callable[..., Any]) -> None:
     bag = parse(DAG_FILE.read_text(), DAG_FILE.name)
     (first,) = bag.dags["flights"].test().get_task_instances()

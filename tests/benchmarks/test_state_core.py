@@ -15,7 +15,7 @@ SIZES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow("run a benchmark")
+@pytest.mark.servers("run a JVM")
 def test_every_row_of_the_table_is_measured(tmp_path: Path) -> None:
     program, found = Path(__file__).parents[2] / "benchmarks" / "state_core.py", tmp_path / "figures.json"
     sizes = [str(word) for pair in SIZES.items() for word in pair]

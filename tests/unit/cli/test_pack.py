@@ -40,6 +40,7 @@ def packed(target: Path, *options: str, capfd: pytest.CaptureFixture[str]) -> di
     return json.loads(capfd.readouterr().out)
 
 
+@pytest.mark.servers("build wheels and environments")
 def test_the_archive_works_anywhere_without_anything_installed(ours: Path, capfd: pytest.CaptureFixture[str]) -> None:
     target = ours / "env.tar.gz"
     said = packed(target, "--module", "prices", capfd=capfd)
@@ -65,6 +66,7 @@ def test_the_archive_works_anywhere_without_anything_installed(ours: Path, capfd
     assert not has_spark
 
 
+@pytest.mark.servers("build wheels and environments")
 def test_the_same_installation_gives_the_same_bytes(
     ours: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,17 +29,19 @@ LATE_REASON = "late for operator"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where rows for quarantine come from. Rows of an upstream operator have no split.
+    """Where rows for quarantine come from. Rows of an upstream operator may have no split.
 
-    `read` are the rows of the split's block, as the source gave them.
+    `read` are the rows of the split's block, as the source gave them. `numbers` are those of the rows in their file, if
+    the rows themselves have none: operators emitted them for these.
     """
 
     split: Split | None = None
     read: pa.RecordBatch | None = None
+    numbers: tuple[int | None, ...] | None = None
 
 
 def failed_rejects(
-    rows: pa.RecordBatch, reasons: Sequence[str], numbers: pa.Array | None, label: str, split: Split | None
+    rows: pa.RecordBatch, reasons: Sequence[str], numbers: Sequence[int | None] | None, label: str, split: Split | None
 ) -> pa.RecordBatch:
     """Return the rows that a function failed on, with the reason of each, still without content.
 
@@ -49,8 +51,7 @@ def failed_rejects(
         {"reason": reason, "text": text, "kind": FAILED, "operator": label}
         for text, reason in zip(_texts(rows), reasons, strict=True)
     ]
-    places = [None] * rows.num_rows if numbers is None else numbers.to_pylist()
-    return _batch(rejects, places, split)
+    return _batch(rejects, [None] * rows.num_rows if numbers is None else numbers, split)
 
 
 def late_rejects(
@@ -122,6 +123,8 @@ def _with_content(job: Job, rejects: pa.RecordBatch, read: pa.RecordBatch | None
 
 
 def _numbers(rows: pa.RecordBatch, provenance: Provenance) -> list[int | None]:
+    if provenance.numbers is not None:
+        return list(provenance.numbers)
     has_numbers = provenance.split is not None and ROW in rows.schema.names
     return rows.column(ROW).to_pylist() if has_numbers else [None] * rows.num_rows
 

@@ -126,6 +126,13 @@ def watermarks_of(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for parent in parents_of(node) for name in watermarks_of(parent)))
 
 
+def operators_above(node: Node) -> tuple[Keyed, ...]:
+    """Return the keyed operators whose outputs reach a node through stateless steps. The node may be one itself."""
+    if isinstance(node, Keyed):
+        return (node,)
+    return tuple(dict.fromkeys(found for parent in parents_of(node) for found in operators_above(parent)))
+
+
 def nearest_operator(node: Node) -> Keyed | None:
     """Return the nearest upstream keyed operator, or None if the rows come from a source."""
     if isinstance(node, Keyed):

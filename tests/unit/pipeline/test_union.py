@@ -129,10 +129,6 @@ def test_a_watermark_on_the_union_is_one():
             ),
             "the streams of the union already have a watermark on `ts`",
         ),
-        (
-            lambda left, right: left.groupBy("k").agg(n=tm.count(), name="n").unionByName(right),
-            "unionByName downstream of the keyed operator `n` is not supported",
-        ),
     ],
 )
 def test_streams_that_cannot_be_united_are_refused_at_once(make, said):

@@ -14,7 +14,7 @@ use arrow_select::interleave::interleave;
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::expiry_ms;
 use super::exchange::{ExchangeColumns, column_names, needed_event_time};
-use super::{Chunks, Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared, Signature};
+use super::{Chunks, Combine, Groups, LateRows, Metrics, Operator, Origin, Output, Pass, Prepared, RowAt, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -116,7 +116,10 @@ impl DeduplicateOperator {
         let keys = groups.keys.take(&fresh)?;
         map.put(keys.clone(), Vec::new(), pass.batch_time_ms, deadline)?;
         let rows = self.places.iter().map(|&at| column(at)).collect::<Result<_>>()?;
-        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), rows)?)?;
+        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), rows)?, || {
+            #[expect(clippy::cast_possible_truncation, reason = "chunks and rows of a pass are numbered by u32")]
+            Origin::Rows(picks.iter().map(|&(chunk, row)| RowAt { chunk: chunk as u32, row: row as u32 }).collect())
+        })?;
         Ok(picks.len() as u64)
     }
 

@@ -33,11 +33,11 @@ from .batch import Batch, task_attempt
 from .failed_rows import failed_rows
 from .given import Part, failed_parts, parts_of
 from .inbox import Inbox
-from .input import read_rows
+from .input import is_given_back, read_rows
 from .memory import PeakMemory
 from .output_files import OutputFiles
 from .places import Emitted, Places
-from .quarantine import failed_rejects, with_rows
+from .quarantine import failed_rejects, with_given, with_rows
 from .sender import Outgoing, RowOrigin, Sender
 from .spill import received
 from .wire import Chunk, Observed
@@ -289,9 +289,13 @@ class _Range:
         for number, rows, reasons in handle.take_quarantined():
             for failed in failed_parts(given[number], rows, reasons, flow.key_of(rows, operator)):
                 split = None if failed.split is None else self.batch.plan.splits[failed.split]
-                rejects = failed_rejects(failed.rows, failed.reasons, failed.numbers, given[number].port.label, split)
+                label = given[number].port.label
+                rejects = failed_rejects(failed.rows, failed.reasons, failed.numbers, label, split)
                 # What an operator emitted is not found in a file, though it was emitted for a row there.
-                self.failed.setdefault(failed.split if failed.is_read else None, []).append(rejects)
+                is_emitted = not failed.is_read or (split is not None and bool(is_given_back(split)))
+                if is_emitted:
+                    rejects = with_given(rejects, label, failed.rows)
+                self.failed.setdefault(None if is_emitted else failed.split, []).append(rejects)
                 self.failed_rows[operator.name] += rejects.num_rows
                 self.failed_behind[operator.name] += 0 if failed.is_read else rejects.num_rows
                 self.failed_input_rows += rejects.num_rows if failed.is_read else 0

@@ -27,7 +27,7 @@ from ..sources.contract import ROW
 from ..values import dataclass
 from .batch import Batch
 from .given import Part
-from .input import columns_read, only, read_split
+from .input import columns_read, feed, read_split
 from .sender import NumberedRows, Outgoing, RowOrigin, Sender
 from .sequence import GROUP_BITS, group_of, groups_of
 from .wire import Chunk, ChunkHead, Observed
@@ -153,9 +153,7 @@ def _read_again(
                 raise _TooMuchError
             origin = RowOrigin((number, block.number), 0, number=number, split=split)
             caught = _Caught(sender, origin, [port.label for port in ports])
-            receiver = only(batch.job, split.requeued, caught)
-            for node in batch.job.roots(split.source):
-                flow.run_steps(batch.job, node.number, block.rows, receiver, f"`{split.path}`")
+            feed(batch.job, split, block.rows, caught)
             yield from ((split, block.number, rows) for rows in caught.rows)
 
 

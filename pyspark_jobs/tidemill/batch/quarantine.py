@@ -1,7 +1,8 @@
 """Rows for quarantine: late rows, rows too far ahead, and rows of keys whose calls of your function failed.
 
 Rows that a source cannot read come from `quarantine/rejects` in the same columns. INVARIANT: a row that was read from a
-source is kept as it was read, in the column `content.<source>`, unless a step lost its number. So it can come back.
+source is kept as it was read, in the column `content.<source>`, unless a step lost its number. An emitted row on which
+a function failed is kept as the operator of the function got it. So both can come back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 from ..pipeline.job import Job, Port
 from ..protocol.progress import iso
 from ..protocol.records import Split
-from ..quarantine.rows import AHEAD, CONTENT, FAILED, LATE, REJECT_SCHEMA
+from ..quarantine.rows import AHEAD, CONTENT, FAILED, GIVEN, LATE, REJECT_SCHEMA
 from ..schema import records_batch, shown_cells
 from ..schema.kernels import pc
 from ..sources.contract import HIDDEN, ROW
@@ -52,6 +53,13 @@ def failed_rejects(
         for text, reason in zip(_texts(rows), reasons, strict=True)
     ]
     return _batch(rejects, [None] * rows.num_rows if numbers is None else numbers, split)
+
+
+def with_given(rejects: pa.RecordBatch, label: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rejects with their rows as an input of an operator was given them, so that they can be given back."""
+    fields = [field.with_nullable(True) for field in rows.schema]
+    content = pa.StructArray.from_arrays(rows.columns, fields=fields)
+    return rejects.append_column(pa.field(GIVEN + label, content.type), content)
 
 
 def late_rejects(

@@ -48,7 +48,8 @@ class Requeued:
     """An object of the repository with quarantined rows of `version` that are read again, and where they go.
 
     `operators` are those that have not taken the rows, `watermark` the one for which their event times were too far
-    ahead. Without either, the rows are for the whole pipeline.
+    ahead. Without either, the rows are for the whole pipeline. With `given`, operators had emitted the rows. They
+    have the columns of that input of an operator, and reach it without the steps of a source.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Requeued:
     version: Number
     operators: tuple[str, ...] = ()
     watermark: str = ""
+    given: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..batch.batch import Batch
-from ..batch.input import only, read_split
+from ..batch.input import feed, read_split
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import Input
 from ..operators.recorded import clock_of
@@ -154,9 +154,7 @@ def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> It
         raise InvalidInput(f"this code has no source `{split.source}`")
     receiver = _OfKey(placed, key)
     for block in read_split(batch, split, batch.read_context()):
-        for action in batch.job.roots(split.source):
-            through = only(batch.job, split.requeued, receiver)
-            flow.run_steps(batch.job, action.number, block.rows, through, f"`{split.path}`")
+        feed(batch.job, split, block.rows, receiver)
         yield from receiver.rows
         receiver.rows = []
 

@@ -53,11 +53,11 @@ def test_failed_rows_of_a_chain_go_back_to_the_operator_that_failed(tasks: int, 
     seen = r.outputs(sink="seen").num_rows
 
     fixed = world.but(chain(set())).open()
-    planned = fixed.requeue(0, reason="the function is mended", dry_run=True)
+    planned = fixed.requeue(0, reason="the function is fixed", dry_run=True)
     assert planned.lines() == [
         "4 rows of another operator that version 0 quarantined (failed) will be read again by operator `sums`"
     ]
-    fixed.requeue(0, reason="the function is mended", expect=planned)
+    fixed.requeue(0, reason="the function is fixed", expect=planned)
     assert run(fixed, tasks=tasks) == [2]
     assert state(fixed, "sums") == {"x": 60, "y": 50}
     assert fixed.state("counts").select(["g", "n", "last"]).sort_by("g").to_pylist() == [
@@ -75,13 +75,13 @@ def test_failed_rows_of_a_chain_go_back_to_the_operator_that_failed(tasks: int, 
 def test_rows_that_fail_again_can_come_back_again(tmp_path: Path) -> None:
     world = begin(tmp_path, {"x", "y"})
     half = world.but(chain({"x"})).open()
-    half.requeue(0, reason="y is mended")
+    half.requeue(0, reason="y is fixed")
     assert run(half) == [2]
     assert state(half, "sums") == {"y": 50}
     again = half.quarantine(2).to_pylist()
     assert [row["text"] for row in again] == ['{"g": "x", "n": 10}', '{"g": "x", "n": 50}']
     fixed = world.but(chain(set())).open()
-    fixed.requeue(2, reason="x is mended")
+    fixed.requeue(2, reason="x is fixed")
     assert run(fixed) == [4]
     assert state(fixed, "sums") == {"x": 60, "y": 50}
 
@@ -89,7 +89,7 @@ def test_rows_that_fail_again_can_come_back_again(tmp_path: Path) -> None:
 def test_a_rewind_lets_them_wait_again_and_a_replay_gives_the_same(tmp_path: Path) -> None:
     world = begin(tmp_path, {"x"})
     fixed = world.but(chain(set())).open()
-    fixed.requeue(0, reason="mended")
+    fixed.requeue(0, reason="fixed")
     assert run(fixed) == [2]
     wanted = state(fixed, "sums")
     fixed.rewind(1, reason="see it again")

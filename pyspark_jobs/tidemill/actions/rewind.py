@@ -167,12 +167,12 @@ class Rewind(CommitAction):
         return [one if self.source is None else (self.source, str(one)) for one in self.without]
 
     def begin(self, repo: Opened) -> bool:
-        """Complete an earlier rewind, also if this one is refused."""
-        from ..publishing.publish import repair
+        """Complete an earlier rewind, also if this one is refused. What it withdraws need not be published."""
+        from ..publishing.publish import repair_if_possible
         from ..store.probe import probe
 
         probe(repo.store)
-        return bool(repair(repo, repo.head()))
+        return repair_if_possible(repo, repo.head())
 
     def look(self, repo: Opened, seen: SeenBranch) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
@@ -221,6 +221,10 @@ class Rewind(CommitAction):
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
         )
 
+    def unneeded(self, plan: RewindPlan) -> dict[str, list[int]]:
+        """Return the versions that are undone, by sink."""
+        return plan.change.unneeded
+
     def hold(self, repo: Opened, plan: RewindPlan) -> None:
         """Hold the version to restore, and complete what another process has committed since the look."""
         from ..publishing.publish import repair
@@ -230,7 +234,7 @@ class Rewind(CommitAction):
         origin, target = plan.seen.origin, plan.target
         if target is not None:
             hold(repo, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
-        repair(repo, origin.head)  # what stays is read from published files
+        repair(repo, origin.head, plan.change.unneeded)  # what stays is read from published files
 
     def prepare(self, repo: Opened, plan: RewindPlan, origin: Origin, to: Writing) -> Changes:
         """Store what stays of published files, and the ledger with the files that are left out."""

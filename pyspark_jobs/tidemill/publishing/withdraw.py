@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..counts import count_of, versions_of
 from ..errors import InvalidInput
@@ -68,7 +69,7 @@ def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int],
     former = [
         one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
     ]
-    records = _published(repo, name, former, kind)
+    records = _published(repo, name, {one: described[one] for one in former}, kind)
     with _way_out(name, kind):
         if calls and (sink is None or not asked.is_called(sink)):
             raise InvalidInput(
@@ -101,17 +102,21 @@ def _refuse_withdrawal(name: str, sink: Sink, kind: Kind) -> None:
         raise InvalidInput(f"{kind}: sink `{name}`: {error.message}", hint=hint) from error
 
 
-def _published(repo: Opened, name: str, versions: Sequence[int], kind: Kind) -> list[Published]:
-    """Return the records of versions. `InvalidInput` for one that is not published yet."""
+def _published(repo: Opened, name: str, described: Mapping[int, Mapping[str, Any]], kind: Kind) -> list[Published]:
+    """Return the records of versions, without those of folders that are not published yet.
+
+    `InvalidInput` for another one that is not: only the code can say what is in its place.
+    """
     records = []
-    for version in versions:
+    for version, said in described.items():
         record = read_record(repo, VersionOf(repo.branch, version), name)
-        if record is None:
+        if record is not None:
+            records.append(record)
+        elif recorded_folder(said["kind"] or "", said.get("uri") or "") is None:
             raise InvalidInput(
                 f"{kind}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
                 hint="run `tidemill publish` with code that has the sink",
             )
-        records.append(record)
     return records
 
 

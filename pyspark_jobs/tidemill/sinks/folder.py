@@ -166,8 +166,8 @@ def _listed(folder: Store, change: Change, owner: Owner) -> dict[str, ListedObje
                 raise CorruptState(
                     f"found {folder.uri}/{entry.name}, which this repository published for the same version, but the "
                     "commit does not name its content",
-                    hint="the repository is older than its published files: restore the newest backup, or remove the "
-                    "files of the versions that it lost",
+                    hint="the repository is older than its published files: restore its newest backup; without one, "
+                    "`tidemill verify` says of each file what to do",
                 )
             found[entry.name] = entry
     return found

@@ -31,7 +31,7 @@ from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import is_kept
 from ..repo.opened import Opened
-from ..repo.stored import fault_of
+from ..repo.stored import fault_in
 from ..schema import to_arrow
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
@@ -316,7 +316,7 @@ def _errors_name_sink(repo: Opened, work: _Work) -> Iterator[None]:
 def _has_lost_object(repo: Opened, work: _Work) -> bool:
     """Whether an object with rows of the version is missing or damaged."""
     found = (Object(one.name, one.checksum, one.size) for _, one in work.files)
-    return any(fault_of(repo.store, one, repo.store.stat(one.name), deep=True) is not None for one in found)
+    return any(fault_in(repo.store, one, repo.store.stat(one.name), deep=True) is not None for one in found)
 
 
 def _is_lost_function(repo: Opened, work: _Work) -> bool:

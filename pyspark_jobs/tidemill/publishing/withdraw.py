@@ -161,7 +161,7 @@ def _not_alone(repo: Opened, head: Commit, sink: str, present: Sequence[Seen]) -
     names, forgot = {one.name for one in present}, last_forget(head)
     gone = [one for one in present if not is_shown(head, one.version, sink)]
     by = {one.version: shown_by(head, one.version, sink) for one in gone if is_effective(head, one.version)}
-    lacking = {one for one in by.values() if not is_whole(repo, one, sink, names)}
+    lacking = {one for one in by.values() if not has_all_files(repo, one, sink, names)}
     alone = {one for one, record in by.items() if record in lacking and one >= (forgot or 0)}
     if alone:
         first = min(by[one] for one in alone)
@@ -173,7 +173,7 @@ def _not_alone(repo: Opened, head: Commit, sink: str, present: Sequence[Seen]) -
     return sorted(one.name for one in gone if one.version not in alone)
 
 
-def is_whole(repo: Opened, version: int, sink: str, names: Collection[str]) -> bool:
+def has_all_files(repo: Opened, version: int, sink: str, names: Collection[str]) -> bool:
     """Whether all files of a published record are in the folder."""
     record = read_record(repo, VersionOf(repo.branch, version), sink)
     return record is not None and all(file.name in names for file in record.files)

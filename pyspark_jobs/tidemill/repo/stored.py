@@ -25,7 +25,7 @@ def check_stored(store: Store, expected: Iterable[Object], what: str, reads: boo
     wanted = list(expected)
 
     def looked(one: Object) -> str | None:
-        return fault_of(store, one, store.stat(one.name), reads and not one.etag)
+        return fault_in(store, one, store.stat(one.name), reads and not one.etag)
 
     with ThreadPoolExecutor(_READERS, "tidemill-stat") as pool:
         for one, fault in zip(wanted, pool.map(looked, wanted), strict=True):
@@ -36,7 +36,7 @@ def check_stored(store: Store, expected: Iterable[Object], what: str, reads: boo
                 )
 
 
-def fault_of(store: Store, expected: Object, there: ListedObject | None, deep: bool = False) -> str | None:
+def fault_in(store: Store, expected: Object, there: ListedObject | None, deep: bool = False) -> str | None:
     """Return what is wrong with an object, or None. With `deep`, or if it has another ETag, it is read."""
     if there is None:
         return _MISSING

@@ -19,9 +19,9 @@ from ..protocol.records import Commit, VersionOf
 from ..protocol.refs import Refs
 from ..protocol.retained import is_kept
 from ..publishing.publish import place_of, works
-from ..publishing.withdraw import is_whole
+from ..publishing.withdraw import has_all_files
 from ..repo.opened import Opened
-from ..repo.stored import fault_of
+from ..repo.stored import fault_in
 from ..sinks.contract import Seen, Sink
 from ..sinks.folder import Folder
 from ..sinks.joined import batch_ids_in, can_join
@@ -110,7 +110,7 @@ class Leftovers:
     def _has_all(self, version: int) -> bool:
         """Whether all that a version published is in the folder."""
         if version not in self.whole:
-            self.whole[version] = is_whole(self.repo, version, self.sink, self.names)
+            self.whole[version] = has_all_files(self.repo, version, self.sink, self.names)
         return self.whole[version]
 
     def _can_publish(self, version: int) -> bool:
@@ -126,7 +126,7 @@ class Leftovers:
                  for _, file in work.files]  # fmt: skip
         store = self.repo.store
         return all(
-            fault_of(store, Object(one.name, one.checksum, one.size, one.etag), store.stat(one.name), deep=True) is None
+            fault_in(store, Object(one.name, one.checksum, one.size, one.etag), store.stat(one.name), deep=True) is None
             for one in files
         )
 

@@ -11,7 +11,7 @@ from dataclasses import field
 from ..protocol.named import Object, named
 from ..protocol.records import Commit
 from ..protocol.refs import Refs
-from ..repo.stored import fault_of
+from ..repo.stored import fault_in
 from ..store import ListedObject, Store
 from ..values import dataclass
 from .findings import Findings
@@ -53,7 +53,7 @@ class Objects:
         """Check all objects, and read those with another ETag; with `deep`, read all. Return their bytes together."""
         for number, known in enumerate(self.known.values()):
             on_checked(number, len(self.known))
-            what = fault_of(store, known.object, listing.get(known.object.name), deep)
+            what = fault_in(store, known.object, listing.get(known.object.name), deep)
             if what is not None:
                 self.found.add(known.object.name, what, self._affects(known))
         return sum(known.object.size for known in self.known.values())

@@ -76,8 +76,10 @@ class ActionMethods(Reader):
         """Go back to a version, by a commit that restores it. Return that commit.
 
         State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
-        is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
-        instead, as paths relative to their source's folder, or (source, path). An open plan ends.
+        is what `init` made. `"fix@2"` is a version of a branch that this one has promoted: the rewind goes back inside
+        of the promotion, and keeps the results of the branch. Files that were read since wait again. `without`: files
+        that are left out of the input instead, as paths relative to their source's folder, or (source, path). An open
+        plan ends.
 
         Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
         function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no

@@ -155,6 +155,13 @@ def branched(world: Place) -> None:
     world.open().replay(1, into="fix", engine="local")
 
 
+def promoted(world: Place) -> None:
+    """A branch was replayed and promoted, and a batch has come since."""
+    branched(world)
+    world.open().promote("fix")
+    world.run(1)
+
+
 def with_another_sink(world: Place) -> Place:
     """The world of code that has another sink in place of that of `by-n`."""
     return world.but(users(by_n="better"))
@@ -212,6 +219,7 @@ ACTIONS = {
         two_operators, lambda world: world.open().rewind(-1, "a test"), is_once=True
     ),
     "restore what was rewound": Action(rewound, lambda world: world.open().rewind(2, "a test"), is_once=True),
+    "rewind into a promotion": Action(promoted, lambda world: world.open().rewind("fix@1", "a test"), is_once=True),
     "tag": Action(two_operators, lambda world: world.open().tag("month-end", 1), is_once=False),
     "untag": Action(tagged, lambda world: world.open().untag("month-end"), is_once=True),
     "maintain": Action(tagged, lambda world: world.open().maintain(keep_versions=1), is_once=False),

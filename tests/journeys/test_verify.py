@@ -65,7 +65,7 @@ def test_published_files_may_go_but_not_change(shop: Path, capsys: pytest.Captur
     assert verify("--deep") == 1
     name, _, hint, _ = capsys.readouterr().out.splitlines()
     assert name.startswith(f"file://{second}: found checksum ")
-    assert hint == "  hint: delete it, and run `tidemill publish --from 0 --sink counts`"
+    assert hint == "  hint: move it out of the folder, and run `tidemill publish --from 1 --sink counts`"
 
 
 def test_files_and_records_of_versions_that_are_no_longer_kept_are_checked_by_deep(

@@ -107,8 +107,9 @@ def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
         return Done(earlier, action.finish(repo, plan, earlier))
     action.hold(repo, plan)
     origin = repo.origin(plan.seen.origin.head)
+    unneeded = action.unneeded(plan)
     for empty in action.first(plan):
-        origin = repo.origin(correct(repo, origin, "void", empty))
+        origin = repo.origin(correct(repo, origin, "void", empty, unneeded))
     to = Writing(origin.number, uuid.uuid4().hex[:12])
     try:
         with fenced_if_overtaken(repo, origin.head, action.verb):
@@ -116,7 +117,7 @@ def _committed(repo: Opened, action: CommitAction, plan: ActionPlan) -> Done:
         said: Changes = {"attempt": to.attempt, "reason": action.said_reason or None}
         if airflow():
             said["asked"] = action.asked()
-        commit = correct(repo, origin, action.kind, said | changes)
+        commit = correct(repo, origin, action.kind, said | changes, unneeded)
     except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
         discard_unless_named(repo, to.number, to.attempt, to.stored)
         raise

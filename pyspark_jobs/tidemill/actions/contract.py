@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..counts import versions_of
@@ -305,6 +305,11 @@ class CommitAction(Action):
         """Return what versions before the commit record that change nothing else, one after the other."""
         del plan
         return ()
+
+    def unneeded(self, plan: Any) -> Mapping[str, Collection[int]]:
+        """Return by sink the versions that need not be published first, because the commit withdraws them."""
+        del plan
+        return {}
 
     def hold(self, repo: Opened, plan: Any) -> None:
         """Keep what the commit will name, until it does."""

@@ -194,11 +194,11 @@ class Promote(CommitAction):
 
     def begin(self, repo: Opened) -> bool:
         """Publish what earlier runs left, because what stays is read from published files."""
-        from ..publishing.publish import repair
+        from ..publishing.publish import repair_if_possible
         from ..store.probe import probe
 
         probe(repo.store)
-        return bool(repair(repo, repo.head()))
+        return repair_if_possible(repo, repo.head())
 
     def look(self, repo: Opened, seen: SeenBranch) -> PromotePlan:
         """Return what will happen. `InvalidInput` if the branch does not fit, or has not read all input."""
@@ -230,16 +230,21 @@ class Promote(CommitAction):
         reason = f"rows of branch `{self.branch}` have this number"
         return [{"reason": reason} for _ in plan.promotion.empty]
 
+    def unneeded(self, plan: PromotePlan) -> dict[str, list[int]]:
+        """Return the versions that are replaced, by sink."""
+        change = plan.found.change
+        return {} if change is None else change.unneeded
+
     def hold(self, repo: Opened, plan: PromotePlan) -> None:
         """Hold what the branch has, and complete what another process has committed since the look."""
         from ..branches.promote import needed, taken
         from ..publishing.publish import repair
+        from ..repo.stored import check_stored
         from ..repo.versions import hold
-        from ..verifying.objects import check_stored
 
         assert isinstance(plan.seen, SeenBranch)
         origin, found = plan.seen.origin, plan.found
-        repair(repo, origin.head)
+        repair(repo, origin.head, self.unneeded(plan))
         number = origin.number + len(plan.promotion.empty)
         hold(found.branch, needed(found), number, "promote", self.reason, by=repo.branch)
         check_stored(repo.store, taken(found), f"promote `{self.branch}`")

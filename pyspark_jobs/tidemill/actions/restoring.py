@@ -12,17 +12,20 @@ from ..protocol.records import Commit
 from ..protocol.retained import refuse_if_gone
 from ..repo.input_files import File, InputFiles, listed_files, one_of, planned_files
 from ..repo.opened import Opened
+from ..repo.steps import Steps
 from ..repo.versions import VersionSpec, number_of_version
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up_files
 
 
-def is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
+def is_there(head: Commit, target: Commit | None, out: Sequence[SourceFile]) -> bool:
     """Whether the head is the version to restore, or restores it and took the same files out of the input."""
-    if number == head.version:
+    if target is not None and target.as_parent == head.as_parent:
         return not out
     same = {(one.source, one.path, one.etag) for one in head.skipped} == {(f.source, f.path, f.etag) for f in out}
-    return head.restores is not None and head.restores.version == number and same
+    before = head.restores
+    is_restored = before is not None and (before.version < 0 if target is None else before == target.as_parent)
+    return is_restored and same
 
 
 def version_to_restore(repo: Opened, head: Commit | None, to_version: VersionSpec) -> Commit | None:
@@ -61,12 +64,17 @@ class CurrentFiles:
             return None
 
 
-def read_by(repo: Opened, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
-    """Return the files that the undone versions read or skipped and the target did not, by source and path."""
+def read_by(repo: Opened, before: Steps, after: Steps) -> dict[tuple[str, str], SourceFile]:
+    """Return the files that the steps which are undone read or skipped and the target did not, by source and path.
+
+    In the place of a promotion stand the versions of its branch.
+    """
     files: dict[tuple[str, str], SourceFile] = {}
-    for commit in undone:
+    stays, target = set(after.all), after.head
+    for step in (one for one in before.all if one not in stays):
+        commit = before.commit(step)
         if rules_of(commit).reads:
-            files |= planned_files(repo.log.plan(commit.version))
+            files |= planned_files(before.plan_of(step, commit))
         files |= {(one.source, one.path): SourceFile.skipped(one) for one in commit.skipped}
     known = look_up_files(repo.ledger(target).map, list(files.values()))
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}

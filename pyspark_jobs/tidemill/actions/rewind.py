@@ -7,6 +7,7 @@ CRASH: withdrawing follows the commit, and the next run completes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from .. import names
@@ -16,6 +17,7 @@ from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, option, source_of_files
 
 if TYPE_CHECKING:
+    from ..branches.inside import Inside
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
@@ -38,6 +40,10 @@ class RewindPlan(ActionPlan):
     """
 
     target: Commit | None
+    into: Inside | None = field(repr=False)
+    """What the version is inside of, if a promotion took it over from a branch."""
+    results: list[str]
+    """Which code's results come back, in words, if the rewind passes a promotion or goes into one."""
     change: SinkChange
     undone: list[int]
     waiting: list[SourceFile]
@@ -54,6 +60,11 @@ class RewindPlan(ActionPlan):
         return -1 if self.target is None else self.target.version
 
     @property
+    def label(self) -> str:
+        """The version that is restored, in words."""
+        return f"version {self.to_version}" if self.into is None else f"`{self.into.label}`"
+
+    @property
     def withdraws(self) -> dict[str, list[int]]:
         """By sink, the versions whose files go."""
         return self.change.withdraws
@@ -65,7 +76,7 @@ class RewindPlan(ActionPlan):
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
-        lines = [f"the state becomes that of version {self.to_version}"]
+        lines = [f"the state becomes that of {self.label}", *self.results]
         if self.undone:
             lines.append(f"undone: {versions_of(self.undone)}")
         if self.waiting:
@@ -81,6 +92,12 @@ class RewindPlan(ActionPlan):
             is_function = sink in self.functions
             done = "function is called again with the rows of" if is_function else "files are published again:"
             lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
+        if self.into is not None:
+            name, added = self.into.name, self.into.added
+            of = {sink: versions_of([one.version for one in those]) for sink, those in added.items()}
+            lines += [
+                f"sink `{sink}`: what branch `{name}` made is published again: {those}" for sink, those in of.items()
+            ]
         if self.ends_plan is not None:
             lines.append(f"the plan of version {self.ends_plan} ends")
         return lines
@@ -95,6 +112,8 @@ class RewindPlan(ActionPlan):
         """Return what will happen, for machines."""
         return {
             "to_version": self.to_version,
+            "of_branch": None if self.into is None else self.into.name,
+            "results": self.results,
             "undone": self.undone,
             "waiting": [[file.source, file.path] for file in self.waiting],
             "without": [[file.source, file.path] for file in self.without],
@@ -116,7 +135,7 @@ class Rewind(CommitAction):
 
     Files that were read since then wait again, except those named with --without; FILE is relative to its source's
     folder. Published files of the versions that are undone are deleted. The versions themselves stay readable, and a
-    rewind can be undone by another one.
+    rewind can be undone by another one. BRANCH@N goes back inside of a promotion of BRANCH, and keeps its results.
     """
 
     verb = "rewind"
@@ -126,8 +145,10 @@ class Rewind(CommitAction):
     method = """Go back to a version, by a commit that restores it. Return that commit.
 
     State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
-    is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
-    instead, as paths relative to their source's folder, or (source, path). An open plan ends.
+    is what `init` made. `"fix@2"` is a version of a branch that this one has promoted: the rewind goes back inside
+    of the promotion, and keeps the results of the branch. Files that were read since wait again. `without`: files
+    that are left out of the input instead, as paths relative to their source's folder, or (source, path). An open
+    plan ends.
 
     Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
     function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
@@ -143,9 +164,9 @@ class Rewind(CommitAction):
         Option(
             "Version to go back to.",
             flag="to",
-            metavar="N|TAG",
+            metavar="N|TAG|BRANCH@N",
             parsed="version",
-            form="the version or tag to go back to.",
+            form="the version or tag to go back to, or `BRANCH@N` of a branch that was promoted.",
             is_needed=True,
         )
     )
@@ -167,43 +188,52 @@ class Rewind(CommitAction):
         return [one if self.source is None else (self.source, str(one)) for one in self.without]
 
     def begin(self, repo: Opened) -> bool:
-        """Complete an earlier rewind, also if this one is refused."""
-        from ..publishing.publish import repair
+        """Complete an earlier rewind, also if this one is refused. What it withdraws need not be published."""
+        from ..publishing.publish import repair_if_possible
         from ..store.probe import probe
 
         probe(repo.store)
-        return bool(repair(repo, repo.head()))
+        return repair_if_possible(repo, repo.head())
 
     def look(self, repo: Opened, seen: SeenBranch) -> RewindPlan:
         """Return what will happen. `InvalidInput` for a version that is not kept, or a file that is unknown."""
         from ..repo.overtaken import fenced_if_overtaken
-        from .restoring import version_to_restore
 
         head = seen.origin.head
-        target = version_to_restore(repo, head, self.to_version)
+        target, into = self._found(repo, head)
         try:
             with fenced_if_overtaken(repo, head, self.verb):
-                return self._looked_up(repo, seen, target)
+                return self._looked_up(repo, seen, target, into)
         except CorruptState:
-            version_to_restore(repo, head, self.to_version)  # raises if retention gave it up in the meantime
+            self._found(repo, head)  # raises if retention gave it up in the meantime
             raise
 
-    def _looked_up(self, repo: Opened, seen: SeenBranch, target: Commit | None) -> RewindPlan:
+    def _found(self, repo: Opened, head: Commit | None) -> tuple[Commit | None, Inside | None]:
+        """Return the version to restore, and what it is inside of, if a promotion took it over from a branch."""
+        from ..branches.inside import number_here, version_inside
+        from .restoring import version_to_restore
+
+        into = version_inside(repo, head, self.to_version)
+        if into is not None:
+            return into.target, into
+        return version_to_restore(repo, head, number_here(repo, self.to_version)), None
+
+    def _looked_up(self, repo: Opened, seen: SeenBranch, target: Commit | None, into: Inside | None) -> RewindPlan:
+        from ..branches.inside import words
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
+        from ..repo.steps import Steps
         from ..sinks.asked import is_called
         from .restoring import CurrentFiles, is_there, read_by, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
-        change = sink_change(repo, head, target, "rewind")
-        undone = [repo.log.commit(version) for version in change.undone]
-        waiting = read_by(repo, undone, target)
+        change = sink_change(repo, head, target if into is None else into.fork, "rewind")
+        waiting = read_by(repo, Steps(repo, head), Steps(repo if into is None else into.branch, target))
         listing = CurrentFiles(repo)
         out = taken_out(repo, target, self._without, waiting | planned_files(seen.plan), listing)
-        if head is not None and is_there(head, number, out):
-            raise InvalidInput(
-                f"rewind to version {number}: this is what the newest version has, so nothing would change"
-            )
+        if head is not None and is_there(head, target, out):
+            to = f"version {number}" if into is None else f"`{into.label}`"
+            raise InvalidInput(f"rewind to {to}: this is what the newest version has, so nothing would change")
         left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
         there = listing.if_possible() if left else {}
         outputs = repo.job.outputs.items()
@@ -211,6 +241,8 @@ class Rewind(CommitAction):
             verb=self.verb,
             seen=seen,
             target=target,
+            into=into,
+            results=words(repo, head, target, into),
             change=change,
             undone=change.undone,
             waiting=[file for key, file in left.items() if there is None or key in there],
@@ -221,16 +253,25 @@ class Rewind(CommitAction):
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
         )
 
+    def unneeded(self, plan: RewindPlan) -> dict[str, list[int]]:
+        """Return the versions that are undone, by sink."""
+        return plan.change.unneeded
+
     def hold(self, repo: Opened, plan: RewindPlan) -> None:
         """Hold the version to restore, and complete what another process has committed since the look."""
         from ..publishing.publish import repair
+        from ..repo.stored import check_stored
         from ..repo.versions import Needed, hold
 
         assert isinstance(plan.seen, SeenBranch)
         origin, target = plan.seen.origin, plan.target
-        if target is not None:
+        if plan.into is not None:
+            into = plan.into
+            hold(into.branch, into.needed, origin.number, "rewind", self.reason, by=repo.branch)
+            check_stored(repo.store, into.segments, f"rewind to {plan.label}")
+        elif target is not None:
             hold(repo, Needed(target.version, plan.change.again), origin.number, "rewind", self.reason)
-        repair(repo, origin.head)  # what stays is read from published files
+        repair(repo, origin.head, plan.change.unneeded)  # what stays is read from published files
 
     def prepare(self, repo: Opened, plan: RewindPlan, origin: Origin, to: Writing) -> Changes:
         """Store what stays of published files, and the ledger with the files that are left out."""
@@ -240,7 +281,13 @@ class Rewind(CommitAction):
         from ..repo.ledger import store_skipped
 
         changes = restored(origin, plan.target)
-        changes |= published_instead(repo, origin.head, plan.change, to)
+        instead = published_instead(repo, origin.head, plan.change, to)
+        if plan.into is not None:
+            assert origin.head is not None
+            changes |= plan.into.changes(origin.head, to.number)
+            for sink, added in plan.into.added.items():
+                instead["adds"].setdefault(sink, []).extend(added)
+        changes |= instead
         if plan.without:
             ours = store_skipped(repo, plan.target, plan.without, to.number, to.attempt)
             to.stored += [one.name for one in ours.segments]
@@ -258,4 +305,4 @@ class Rewind(CommitAction):
 
     def done(self, plan: RewindPlan, commit: Commit) -> str:
         """Return what was done, in words."""
-        return f"rewound to version {plan.to_version} in version {commit.version}: {self.reason}"
+        return f"rewound to {plan.label} in version {commit.version}: {self.reason}"

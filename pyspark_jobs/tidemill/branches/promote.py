@@ -166,7 +166,7 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
     _check_code(repo, name, head, theirs)
     ends = _ends(name, head, theirs, accepted)
     other = other_code(branch, theirs).names
-    start = _start(theirs, known.fork.version)
+    start = common_start(theirs, known.fork.version)
     if head is not None:
         _check_history(repo, name, head, theirs, start, last_repeated(branch, theirs))
     check_outputs(repo, head, accepted)
@@ -176,7 +176,7 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
     if outputs == "keep":
         promotion = Promotion(name, theirs.version, [], {}, {}, left_out=missing, ends=ends, other_code=other)
         return Found(branch, head, theirs, own, start, fork, None, {}, promotion)
-    added = _added(repo, name, own)
+    added = outputs_of(repo, f"promote `{name}`", own)
     change = sink_change(repo, head, fork, "promote")
     promotion = Promotion(
         branch=name,
@@ -192,19 +192,19 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
     return Found(branch, head, theirs, own, start, fork, change, added, promotion)
 
 
-def _added(repo: Opened, name: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
-    """Return by sink what the versions of the branch made. `InvalidInput` if it is for another kind of sink."""
+def outputs_of(repo: Opened, what: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
+    """Return by sink what versions of a branch made. `InvalidInput` if it is for another kind of sink."""
     added: dict[str, list[AddedOutput]] = {}
     for commit in own:
         for sink in dict.fromkeys([*commit.outputs, *commit.adds]):
             if sink in repo.job.outputs:
-                _check_kind(repo, name, commit, sink)
+                _check_kind(repo, what, commit, sink)
             if sink in repo.job.outputs and (files := list(itertools.chain(*output_files(commit, sink)))):
                 added.setdefault(sink, []).append(AddedOutput(commit.branch, commit.version, files))
     return added
 
 
-def _start(theirs: Commit, fork: int) -> int:
+def common_start(theirs: Commit, fork: int) -> int:
     """Return the newest version that both have: the fork, or an earlier one if the branch was rewound to before it."""
     return max((version for version in effective(theirs) if version <= fork), default=-1)
 
@@ -275,15 +275,15 @@ def _check_history(
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
 
 
-def _check_kind(repo: Opened, name: str, commit: Commit, sink: str) -> None:
+def _check_kind(repo: Opened, what: str, commit: Commit, sink: str) -> None:
     """Raise `InvalidInput` if a branch has made files for another kind of sink than this code declares."""
     output, made = repo.job.outputs[sink], commit.sinks[sink]["kind"]
     declared = None if output.sink is None else output.sink.kind
     if commit.outputs.get(sink) and made != declared:
         raise InvalidInput(
-            f"promote `{name}`: its version {commit.version} has files of sink `{sink}` for the kind {made or 'none'}, "
+            f"{what}: its version {commit.version} has files of sink `{sink}` for the kind {made or 'none'}, "
             f"this code declares {declared or 'none'}",
-            hint="promote with the code that ran on the branch",
+            hint="use the code that ran on the branch",
         )
 
 

@@ -126,8 +126,9 @@ def _remarks(row: Mapping[str, Any]) -> str:
     remarks += ["undone"] if row["undone"] else []
     remarks += [f"{count_of(row['quarantined_files'], 'file')} in quarantine"] if row["quarantined_files"] else []
     remarks += row["lost_behind"]
-    remarks += [f"to version {row['restores']}"] if row["restores"] is not None else []
-    if row["promoted"] is not None:
+    is_own = row["promoted"] is None
+    remarks += [f"to version {row['restores']}"] if row["restores"] is not None and is_own else []
+    if not is_own:
         remarks.append(f"version {row['promoted']['version']} of `{row['promoted']['branch']}`")
     return "; ".join(remarks + ([row["reason"]] if row["reason"] else []))
 

@@ -6,6 +6,7 @@ kind by its name. `Changes` has the types of what may change.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Literal, TypedDict
 
 from ..values import dataclass
@@ -86,6 +87,7 @@ class Changes(TypedDict, total=False):
     outstanding_bytes: Count
     oldest_waiting_ms: EventMs | None
     engine: dict[str, str]
+    requires: list[str]
 
 
 RECORDED = frozenset(
@@ -161,8 +163,8 @@ KINDS: dict[Kind, Rules] = {
         changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="requeues"
     ),
     "rewind": Rules(
-        changes=RESTORED | _BACK | {"restores", "skipped"}, replayed="nothing", goes_back=True, withdraws=True,
-        adds_published=True, brings_operators="rewound in version",
+        changes=RESTORED | _BACK | {"restores", "skipped", "quarantine", "promoted", "promotions", "requires"},
+        replayed="nothing", goes_back=True, withdraws=True, adds_published=True, brings_operators="rewound in version",
     ),
     "promote": Rules(
         changes=RESTORED | _BACK | {"quarantine", "promoted", "promotions"}, withdraws=True, of_branch=True,
@@ -175,6 +177,14 @@ KINDS: dict[Kind, Rules] = {
 }  # fmt: skip
 
 
+_INSIDE = {
+    kind: dataclasses.replace(rules, replayed="refused", adds_published=False, of_branch=True)
+    for kind, rules in KINDS.items()
+    if {"promoted", "restores"} <= rules.changes
+}
+"""A rewind to a version inside of what a promotion has taken over is a promotion of that version, which goes back."""
+
+
 def rules_of(commit: Commit) -> Rules:
-    """Return what follows from the kind of a commit."""
-    return KINDS[commit.kind]
+    """Return what follows from the kind of a commit, and from whether it takes over a version of another branch."""
+    return KINDS[commit.kind] if commit.promoted is None else _INSIDE.get(commit.kind, KINDS[commit.kind])

@@ -27,7 +27,9 @@ Kind = Literal[
 ]  # fmt: skip
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
-FEATURES: frozenset[str] = frozenset()
+INSIDE = "rewind-into-promotion"
+"""A commit of kind `rewind` that has `promoted`: it takes over an earlier version of a branch that was promoted."""
+FEATURES: frozenset[str] = frozenset({INSIDE})
 """What `requires` of a record may name: features that a reader must have to read the record correctly."""
 
 

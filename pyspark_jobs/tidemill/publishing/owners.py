@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..counts import count_of
+from ..counts import count_of, versions_of
 from ..errors import InvalidInput
 from ..pipeline.job import JobSink
-from ..protocol.records import Commit
+from ..protocol.records import Commit, VersionOf
+from ..protocol.retained import is_kept
 from ..repo.opened import Opened
 from ..schema import difference, to_arrow, to_ddl
 from ..sinks.asked import seen, sink_folder
+from ..sinks.contract import Seen
 from ..store import relative_folder
 from ..values import dataclass
 from .publish import place_of, published_through, take_over
@@ -52,6 +54,7 @@ class Shared:
 
 
 NOT_SHARED = Shared()
+_REPLACE = "; or delete them once ours are published: run(replace_sink=True) or --replace-sink"
 
 
 def missing_sinks(repo: Opened, head: Commit | None) -> list[str]:
@@ -131,13 +134,21 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
             continue
         present = list(seen(output.sink, place_of(repo, output.name)))
         others = [one.name for one in present if not one.is_ours]
+        only = _only_there(repo, present)
+        if only and accepted.replace_sink:
+            raise InvalidInput(
+                f"sink `{output.name}` at `{output.sink.path}`: only the files of the repository of which this is a "
+                f"copy have the rows of {versions_of(only)}, which the copy no longer keeps",
+                hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
+                "--adopt-sink",
+            )
         if others and not (accepted.adopt_sink or accepted.replace_sink):
             raise InvalidInput(
                 f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(others), 'file')} that another "
                 f"repository of pipeline `{repo.job.pipeline}` published, for example `{others[0]}`; readers of the "
                 "sink would find the rows of both",
                 hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
-                "--adopt-sink; or delete them once ours are published: run(replace_sink=True) or --replace-sink",
+                "--adopt-sink" + ("" if only else _REPLACE),
             )
         if others and accepted.replace_sink and sink_folder(output.sink) is None:
             raise InvalidInput(
@@ -151,6 +162,18 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
         elif present:
             ours.add(output.name)
     return Shared(frozenset(ours), frozenset(adopted), frozenset(replaced))
+
+
+def _only_there(repo: Opened, present: Sequence[Seen]) -> list[int]:
+    """Return the versions that only files of the original of this copy show, because the copy no longer keeps them."""
+    newest, refs = repo.log.head(), repo.initialised()
+    uuids = {one.version: one.uuid for one in present if not one.is_ours}
+    shared = [one for one in sorted(uuids) if newest is not None and one <= newest.version]
+    return [
+        one
+        for one in shared
+        if repo.log.commit(one).pipeline_uuid.startswith(uuids[one]) and not is_kept(refs, VersionOf(repo.branch, one))
+    ]
 
 
 def _owner(repo: Opened, head: Commit | None, output: JobSink) -> str | None:

@@ -1,8 +1,10 @@
 """Publishes committed outputs and carries out withdrawals, version by version, and keeps a record of each.
 
 Only the branch `main` publishes. INVARIANT: a version with a record is never published again, wherever its files are
-now, and nothing is written to a place that only a record names; see `former_sinks` for deleting from one. CRASH: a run
-that dies before the record has published some of the files; the next run repeats the version before it plans.
+now, and nothing is written to a place that only a record names; see `former_sinks` for deleting from one. A version
+that was withdrawn before it was published gets a record without files, so no process that stalled publishes it later.
+CRASH: a run that dies before the record has published some of the files; the next run repeats the version before it
+plans.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,15 +25,18 @@ from ..protocol.codec import decode, encode
 from ..protocol.described import calls_function
 from ..protocol.history import is_shown
 from ..protocol.kinds import rules_of
+from ..protocol.named import Object
 from ..protocol.numbered import Numbered
 from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import is_kept
 from ..repo.opened import Opened
+from ..repo.stored import fault_in
 from ..schema import to_arrow
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
 from ..sinks.folder import Folder
+from ..sinks.public import public_name
 from ..store import ListedObject, Store, side_by_side
 from ..values import dataclass
 from .former_sinks import is_former, names_of, withdraw_former
@@ -39,22 +44,34 @@ from .former_sinks import is_former, names_of, withdraw_former
 LOG = logging.getLogger("tidemill")
 NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": None, "schema": ""}
 """A sink that a commit withdraws files of, or adds files to, but does not have."""
+Unneeded = Mapping[str, Collection[int]]
+"""By sink, versions that need not be published, because a correction is about to withdraw them."""
 
 
 @dataclass(frozen=True)
 class _Work:
-    """The work in one sink for one version. `files` have their places in the commit's list."""
+    """The work in one sink for one version. `files` have their places in the commit's list.
+
+    `is_gone`: the version was withdrawn before it was published. What it withdraws goes, and nothing is added.
+    """
 
     commit: Commit
     name: str
     described: Mapping[str, Any]
     files: Sequence[tuple[int, OutputFile]]
     withdraws: Sequence[VersionOf]
+    is_gone: bool = False
 
 
-def publish_version(repo: Opened, commit: Commit) -> int:
-    """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
-    return sum(_publish(repo, work) for work in works(repo, commit) if not _is_recorded(repo, work))
+def publish_version(repo: Opened, commit: Commit, head: Commit, unneeded: Unneeded | None = None) -> int:
+    """Publish one version wherever it has no record yet, if `head` shows it. Return in how many sinks that was done."""
+    todo = [work for work in works(repo, commit) if commit.version not in (unneeded or {}).get(work.name, ())]
+    return sum(_publish(repo, _as_shown(work, head)) for work in todo if not _is_recorded(repo, work))
+
+
+def _as_shown(work: _Work, head: Commit) -> _Work:
+    """Return the work; it adds nothing if `head` does not show the version."""
+    return dataclasses.replace(work, is_gone=not is_shown(head, work.commit.version, work.name))
 
 
 def publish_new(repo: Opened, commit: Commit) -> int:
@@ -92,18 +109,35 @@ def _publish_listed(repo: Opened, work: _Work) -> bool:
     """Publish a version in a folder that is listed while its record is asked for."""
     folder = _folder(repo, work)
     assert folder is not None
-    with _errors_name_sink(work):
+    with _errors_name_sink(repo, work):
         listed = partial(folder.listed, _change(repo, work, []), place_of(repo, work.name))
         reads: list[Callable[[], Any]] = [partial(_is_recorded, repo, work), listed]
         is_recorded, there = side_by_side(repo.store, reads)
     return not is_recorded and _publish(repo, work, there)
 
 
-def repair(repo: Opened, head: Commit | None) -> list[int]:
-    """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
+def repair(repo: Opened, head: Commit | None, unneeded: Unneeded | None = None) -> list[int]:
+    """Publish versions that earlier runs left unpublished, oldest first. Return those versions.
+
+    `unneeded` ones are left as they are. A version that `head` does not show is not published; only what it withdraws
+    is withdrawn.
+    """
     if head is None or not repo.publishes:
         return []
-    return [commit.version for commit in _left(repo, head) if publish_version(repo, commit)]
+    return [commit.version for commit in _left(repo, head) if publish_version(repo, commit, head, unneeded)]
+
+
+def repair_if_possible(repo: Opened, head: Commit | None) -> bool:
+    """Publish what earlier runs left, up to the first version that cannot be published. Return whether to look again.
+
+    INVARIANT: what cannot be published never blocks the correction that withdraws it. Any other correction meets the
+    error again when it commits.
+    """
+    try:
+        return bool(repair(repo, head))
+    except (InvalidInput, CorruptState) as error:
+        LOG.warning("%s", error.message)
+        return True
 
 
 def _left(repo: Opened, head: Commit) -> Iterator[Commit]:
@@ -161,7 +195,7 @@ def published_through(repo: Opened, head: Commit | None) -> int:
         return -1
     for commit in _left(repo, head):
         todo = [work for work in works(repo, commit) if not _is_lost_function(repo, work)]
-        if any(_record(repo, work) is None for work in todo):
+        if not all(_is_recorded(repo, work) for work in todo):
             return commit.version - 1
     return head.version
 
@@ -199,29 +233,34 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
 
     Return False if its function left the code, or if its objects were given up.
     """
-    if _is_lost_function(repo, work):
+    if _is_lost_function(repo, work) and not work.is_gone:
         LOG.warning(
             "sink `%s`: version %d was committed for a function of foreachBatch that this code does not have; the "
             "function is not called; see `tidemill outputs --sink %s`", work.name, work.commit.version, work.name,
         )  # fmt: skip
         return False
     commit = work.commit
-    with _errors_name_sink(work):
+    with _errors_name_sink(repo, work):
         records = [(one, read_record(repo, one, work.name)) for one in work.withdraws]
         known = [record for _, record in records if record is not None]
         sink, place = repo.declared_sink(work.name), place_of(repo, work.name)
         former = [one for one in known if is_former(sink, one)]
-        shown = _place_of_record(work, sink, known)
+        kind, path, uri = _place_of_record(work, sink, known)
         withdraws = [(one, record) for one, record in records if record not in former]
         try:
             change = dataclasses.replace(_change(repo, work, withdraws), there=there)
-            applied = Applied() if sink is None else asked.applied(sink, change, place)
+            applied = Applied() if sink is None or _is_void(sink, change) else asked.applied(sink, change, place)
         except CorruptState:
             if not _is_given_up(repo, work):
                 raise
             _withdraw_if_late(repo, work)
             return False
         withdrawn = applied.withdrawn + withdraw_former(former, place)
+        folder = recorded_folder(kind, uri) if sink is None else _folder(repo, work)
+        if work.is_gone and folder is not None:
+            half_done = [public_name(place.owner, commit.version, at, file) for at, file in work.files]
+            folder.remove(place, half_done)
+            withdrawn += half_done
         is_first = _claim(
             repo,
             Published(
@@ -230,9 +269,9 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
                 sink=work.name,
                 pipeline_uuid=commit.pipeline_uuid,
                 commit_checksum=commit.checksum,
-                kind=shown.kind,
-                path=shown.path,
-                uri=shown.uri,
+                kind=kind,
+                path=path,
+                uri=uri,
                 files=applied.files,
                 published_ms=now_ms(),
                 withdrawn=withdrawn,
@@ -242,6 +281,11 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
         if not is_first:
             _withdraw_if_late(repo, work)
     return True
+
+
+def _is_void(sink: Sink, change: Change) -> bool:
+    """Whether there is nothing to call a function for: the version was withdrawn before it was called."""
+    return asked.is_called(sink) and not change.adds and not change.withdraws
 
 
 def _is_given_up(repo: Opened, work: _Work) -> bool:
@@ -256,14 +300,23 @@ def _is_given_up(repo: Opened, work: _Work) -> bool:
 
 
 @contextlib.contextmanager
-def _errors_name_sink(work: _Work) -> Iterator[None]:
+def _errors_name_sink(repo: Opened, work: _Work) -> Iterator[None]:
     """Add to errors the sink's name, and that the version itself is committed."""
     try:
         yield
     except (InvalidInput, StoreUnavailable, CorruptState) as error:
         what = f"publish version {work.commit.version} of sink `{work.name}`, which is committed"
         hint = error.hint or "correct the cause; the next run publishes the version"
+        if isinstance(error, CorruptState) and rules_of(work.commit).carries_out and _has_lost_object(repo, work):
+            back = work.commit.version - 1
+            hint += f". Or undo the version with `tidemill rewind --to {back}`; the next run then makes its rows again"
         raise type(error)(f"{what}: {error.message}", hint=hint) from error
+
+
+def _has_lost_object(repo: Opened, work: _Work) -> bool:
+    """Whether an object with rows of the version is missing or damaged."""
+    found = (Object(one.name, one.checksum, one.size) for _, one in work.files)
+    return any(fault_in(repo.store, one, repo.store.stat(one.name), deep=True) is not None for one in found)
 
 
 def _is_lost_function(repo: Opened, work: _Work) -> bool:
@@ -271,16 +324,19 @@ def _is_lost_function(repo: Opened, work: _Work) -> bool:
     return has_code and calls_function(work.described) and repo.declared_sink(work.name) is None
 
 
-def _place_of_record(work: _Work, sink: Sink | None, records: Sequence[Published]) -> Sink | Published:
-    """Return what says where the rows of a version are: the sink as the code declares it.
+def _place_of_record(work: _Work, sink: Sink | None, records: Sequence[Published]) -> tuple[str, str, str]:
+    """Return the kind, path and URI of the place where the rows of a version are: the sink as the code declares it.
 
     INVARIANT: a place that only a commit names is never written to. If nothing is to be published, the sink may have
-    left the code. Then the place is that of the newest of the `records` to withdraw.
+    left the code. Then the place is that of the newest of the `records` to withdraw, or the one that the commit names.
     """
     if sink is not None:
-        return sink
-    if records and not work.files and recorded_folder(records[-1].kind, records[-1].uri) is not None:
-        return records[-1]
+        return sink.kind, sink.path, sink.uri
+    if records and (work.is_gone or not work.files) and recorded_folder(records[-1].kind, records[-1].uri) is not None:
+        return records[-1].kind, records[-1].path, records[-1].uri
+    if work.is_gone:
+        said = work.described
+        return said["kind"] or "", said["path"] or "", said.get("uri") or ""
     raise InvalidInput(
         f"this code does not have the sink, and a commit alone cannot say where to write (it says "
         f"{work.described['kind']} in `{work.described['path'] or ''}`)",
@@ -301,7 +357,7 @@ def _change(repo: Opened, work: _Work, withdraws: Sequence[tuple[VersionOf, Publ
     return Change(
         version=work.commit.version,
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
-        adds=work.files,
+        adds=[] if work.is_gone else work.files,
         withdraws=list(_withdrawn(repo, work, withdraws)),
         same_rows=rules_of(work.commit).same_rows,
     )

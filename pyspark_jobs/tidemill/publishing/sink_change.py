@@ -8,18 +8,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from ..protocol.history import Restoration, correction
+from ..protocol.history import Restoration, correction, last_forget
 from ..protocol.kinds import Changes, rules_of
 from ..protocol.log import Log
 from ..protocol.named import output_files
 from ..protocol.records import AddedOutput, Commit, Kind, Shown, VersionOf
-from ..protocol.retained import refuse_if_gone
+from ..protocol.retained import is_kept, refuse_if_gone
 from ..repo.discard import discarded_if_full
 from ..repo.opened import Opened
 from ..repo.overtaken import fenced_if_overtaken
 from ..sinks.asked import sink_folder
 from ..sinks.joined import can_join
 from ..values import dataclass
+from .publish import read_record
 from .rest import Rest, Writing, store_rest
 from .withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_withdrawable
 
@@ -45,6 +46,12 @@ class SinkChange:
         return sorted({one.version for those in self.added.values() for one in those if one.files})
 
     @property
+    def unneeded(self) -> dict[str, list[int]]:
+        """By sink, the versions that need not be published first: they are withdrawn, and none of their rows stays."""
+        needed = {(one.sink, one.record) for one in self.rest}
+        return {sink: [one for one in those if (sink, one) not in needed] for sink, those in self.withdraws.items()}
+
+    @property
     def adds(self) -> dict[str, list[int]]:
         """By sink, the versions whose rows are published again."""
         found = {sink: [one.version for one in versions] for sink, versions in self.added.items()}
@@ -59,7 +66,7 @@ def sink_change(repo: Opened, head: Commit | None, target: Commit | None, kind: 
     withdraws = _by_sink(repo, change)
     for sink, records in withdraws.items():
         refuse_unless_withdrawable(repo, sink, records, kind)
-    rest = _rest(repo, withdraws, change)
+    rest = _rest(repo, withdraws, change, last_forget(head))
     added = _added(repo, change, rest, kind)
     return SinkChange(kind, change.undone, change.shown_by, withdraws, added, rest)
 
@@ -112,15 +119,31 @@ def _by_sink(repo: Opened, change: Restoration) -> dict[str, list[int]]:
     return found
 
 
-def _rest(repo: Opened, withdraws: Mapping[str, Sequence[int]], change: Restoration) -> list[Rest]:
-    """Return what stays of withdrawn files. Sinks without plain files get the outputs of these versions instead."""
+def _rest(repo: Opened, withdraws: Mapping[str, Sequence[int]], change: Restoration, forgot: int | None) -> list[Rest]:
+    """Return what stays of withdrawn files.
+
+    Sinks without plain files get the outputs of these versions instead, and so do sinks in which the files are not
+    published yet, if all these outputs are kept.
+    """
     found = []
     for name, records in withdraws.items():
         folder = sink_folder(repo.declared_sink(name))
         if folder is not None and can_join(folder.extension):
             rest = change.of(name).rest
-            found += [Rest(name, record, rest[record]) for record in records if record in rest]
+            found += [
+                Rest(name, record, rest[record])
+                for record in records
+                if record in rest and not _has_outputs_instead(repo, name, record, rest[record], forgot)
+            ]
     return found
+
+
+def _has_outputs_instead(repo: Opened, sink: str, record: int, versions: Sequence[int], forgot: int | None) -> bool:
+    """Whether files are not published yet, and the outputs of the versions that they show are kept."""
+    if read_record(repo, VersionOf(repo.branch, record), sink) is not None:
+        return False
+    refs = repo.initialised()
+    return min(versions) >= (forgot or 0) and all(is_kept(refs, repo.version_of(one)) for one in versions)
 
 
 def _added(repo: Opened, change: Restoration, rest: Sequence[Rest], kind: Kind) -> dict[str, list[AddedOutput]]:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from ..counts import count_of, versions_of
 from ..errors import InvalidInput
 from ..protocol.described import calls_function
-from ..protocol.history import is_shown, last_forget
+from ..protocol.history import is_effective, is_shown, last_forget, shown_by
 from ..protocol.kinds import KINDS, rules_of
 from ..protocol.records import Commit, Kind, Published, VersionOf
 from ..repo.opened import Opened
 from ..sinks import asked, recorded_folder
-from ..sinks.contract import Sink
+from ..sinks.contract import Seen, Sink
 from ..sinks.folder import Folder
 from .former_sinks import check_former, places_of
 from .publish import NOT_DESCRIBED, place_of, read_record, works
@@ -68,7 +69,7 @@ def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int],
     former = [
         one for one in versions if one not in calls and (sink is None or (described[one]["path"] and not sink.path))
     ]
-    records = _published(repo, name, former, kind)
+    records = _published(repo, name, {one: described[one] for one in former}, kind)
     with _way_out(name, kind):
         if calls and (sink is None or not asked.is_called(sink)):
             raise InvalidInput(
@@ -101,17 +102,21 @@ def _refuse_withdrawal(name: str, sink: Sink, kind: Kind) -> None:
         raise InvalidInput(f"{kind}: sink `{name}`: {error.message}", hint=hint) from error
 
 
-def _published(repo: Opened, name: str, versions: Sequence[int], kind: Kind) -> list[Published]:
-    """Return the records of versions. `InvalidInput` for one that is not published yet."""
+def _published(repo: Opened, name: str, described: Mapping[int, Mapping[str, Any]], kind: Kind) -> list[Published]:
+    """Return the records of versions, without those of folders that are not published yet.
+
+    `InvalidInput` for another one that is not: only the code can say what is in its place.
+    """
     records = []
-    for version in versions:
+    for version, said in described.items():
         record = read_record(repo, VersionOf(repo.branch, version), name)
-        if record is None:
+        if record is not None:
+            records.append(record)
+        elif recorded_folder(said["kind"] or "", said.get("uri") or "") is None:
             raise InvalidInput(
                 f"{kind}: sink `{name}`: version {version} is not published yet, and this code does not have the sink",
                 hint="run `tidemill publish` with code that has the sink",
             )
-        records.append(record)
     return records
 
 
@@ -136,8 +141,8 @@ def withdraw_strays(repo: Opened, head: Commit | None, since: int = 0) -> dict[s
         return found
     for name, folder in _folders(repo, head):
         place = place_of(repo, name)
-        seen = folder.seen(place, since - 1)
-        strays = sorted(one.name for one in seen if one.is_ours and not is_shown(head, one.version, name))
+        ours = [one for one in folder.seen(place, since - 1) if one.is_ours]
+        strays = _not_alone(repo, head, name, ours)
         if strays:
             LOG.warning(
                 "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",
@@ -146,6 +151,32 @@ def withdraw_strays(repo: Opened, head: Commit | None, since: int = 0) -> dict[s
             folder.remove(place, strays)
             found[name] = strays
     return found
+
+
+def _not_alone(repo: Opened, head: Commit, sink: str, present: Sequence[Seen]) -> list[str]:
+    """Return the names of files that were withdrawn, without those whose rows would then be in no file.
+
+    The folder may be an older backup. INVARIANT: what a `forget` withdrew goes in any case.
+    """
+    names, forgot = {one.name for one in present}, last_forget(head)
+    gone = [one for one in present if not is_shown(head, one.version, sink)]
+    by = {one.version: shown_by(head, one.version, sink) for one in gone if is_effective(head, one.version)}
+    lacking = {one for one in by.values() if not has_all_files(repo, one, sink, names)}
+    alone = {one for one, record in by.items() if record in lacking and one >= (forgot or 0)}
+    if alone:
+        first = min(by[one] for one in alone)
+        LOG.warning(
+            "sink `%s`: files of %s were withdrawn, but stay, because files of %s, which show their rows, are missing; "
+            "`tidemill publish --from %d --sink %s` publishes these again",
+            sink, versions_of(sorted(alone)), versions_of(sorted({by[one] for one in alone})), first, sink,
+        )  # fmt: skip
+    return sorted(one.name for one in gone if one.version not in alone)
+
+
+def has_all_files(repo: Opened, version: int, sink: str, names: Collection[str]) -> bool:
+    """Whether all files of a published record are in the folder."""
+    record = read_record(repo, VersionOf(repo.branch, version), sink)
+    return record is not None and all(file.name in names for file in record.files)
 
 
 def _folders(repo: Opened, head: Commit) -> Iterator[tuple[str, Folder]]:

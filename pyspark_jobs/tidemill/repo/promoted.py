@@ -35,7 +35,7 @@ def record_operators(repo: Opened, head: Commit | None) -> None:
         firsts = {one.new: one.old for one in head.renamed}
         fresh = {name: schema for name, schema in head.schemas.items() if name not in declared}
         gone = {firsts.get(name, name) for name in declared if name not in head.schemas}
-        if not rules_of(head).of_branch:  # a rewind
+        if head.restores is not None:  # a rewind
             gone &= set(refs.following)  # others were declared by `init`, and start with the next batch
         elif not head.schemas:
             gone = set()  # no batch has run on the branch, so it has all of them

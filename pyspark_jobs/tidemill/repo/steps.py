@@ -138,6 +138,7 @@ class Steps:
                 for later in [one for one in ends if one > shared]:
                     del ends[later]
                 self._add(found, dict(ends), theirs, start, lambda _, its=promoted.branch: its)  # type: ignore[misc]
+                found += [step] if self.commit(step).skipped else []
             ends[version] = len(found)
 
 

@@ -7,6 +7,7 @@ repeated; no file is ever overwritten with another content.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -136,12 +137,13 @@ def _remove(folder: Store, owner: Owner, names: Sequence[str]) -> None:
 
 
 def _altered(folder: Store, there: ListedObject, file: PublishedFile, deep: bool) -> str | None:
-    """Return how a published file differs from its record, or None. A file that has just been moved does not."""
+    """Return how a published file differs from its record, or None. A file that has just been moved does not.
+
+    It is read with `deep`, or if it has another ETag, which a file that was copied has, too.
+    """
     if there.size != file.size:
         return f"found {there.size} bytes, but {file.size} were published"
-    if file.etag and _keeps_etags(folder) and there.etag != file.etag:
-        return f"found the ETag {there.etag}, but {file.etag} was published"
-    if not deep:
+    if not deep and (not file.etag or not _keeps_etags(folder) or there.etag == file.etag):
         return None
     try:
         found = digest(folder.get(file.name))
@@ -164,8 +166,8 @@ def _listed(folder: Store, change: Change, owner: Owner) -> dict[str, ListedObje
                 raise CorruptState(
                     f"found {folder.uri}/{entry.name}, which this repository published for the same version, but the "
                     "commit does not name its content",
-                    hint="the repository is older than its published files: restore the newest backup, or remove the "
-                    "files of the versions that it lost",
+                    hint="the repository is older than its published files: restore its newest backup; without one, "
+                    "`tidemill verify` says of each file what to do",
                 )
             found[entry.name] = entry
     return found
@@ -181,7 +183,7 @@ def _published(folder: Store, store: Store, file: OutputFile, name: str, there: 
     else:
         etag = there.etag if _keeps_etags(folder) else None
         if not (file.etag and file.etag == etag and folder.copies_from(store)):
-            _compare(folder, file, name)
+            _compare(folder, store, file, name)
     return PublishedFile(name, file.checksum, file.size, file.rows, etag or "")
 
 
@@ -195,31 +197,31 @@ def _copy(folder: Store, store: Store, file: OutputFile, name: str) -> str | Non
     what = f"copy `{file.name}` to {folder.uri}/{name}"
     try:
         if file.etag and folder.copies_from(store):
-            return folder.copy_from(store, file.name, name, file.etag)
+            with contextlib.suppress(ObjectReplaced):  # or copied with another ETag: the checksum decides
+                return folder.copy_from(store, file.name, name, file.etag)
         if not folder.create(name, _checked(store.get(file.name), file, what)):
-            _compare(folder, file, name)  # another process published it meanwhile
+            _compare(folder, store, file, name)  # another process published it meanwhile
         made = folder.stat(name) if _keeps_etags(folder) else None
         return None if made is None else made.etag
     except ObjectMissing as error:
         raise CorruptState(f"{what}: the object is missing, but a commit names it", hint=_RESTORE) from error
-    except ObjectReplaced as error:
-        raise CorruptState(
-            f"{what}: the object was replaced after the commit; expected the ETag `{file.etag}`", hint=_RESTORE
-        ) from error
 
 
-def _compare(folder: Store, file: OutputFile, name: str) -> None:
+def _compare(folder: Store, store: Store, file: OutputFile, name: str) -> None:
     """Raise `CorruptState` if a published file has another content than the commit says. A moved file is fine."""
     try:
         data = folder.get(name)
     except ObjectMissing:
         return
+    what = f"compare {folder.uri}/{name}"
     try:
-        _checked(data, file, f"compare {folder.uri}/{name}")
+        _checked(data, file, what)
     except CorruptState as error:
-        raise CorruptState(
-            error.message, hint="remove the altered file and repeat the command, which publishes it again"
-        ) from error
+        hint = f"restore the file from a backup: the repository does not have its rows any more, in `{file.name}`"
+        with contextlib.suppress(CorruptState, ObjectMissing):
+            _checked(store.get(file.name), file, what)
+            hint = "move the altered file out of the folder and repeat the command, which publishes it again"
+        raise CorruptState(error.message, hint=hint) from error
 
 
 def _checked(data: bytes, file: OutputFile, what: str) -> bytes:

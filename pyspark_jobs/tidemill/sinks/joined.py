@@ -28,6 +28,7 @@ class _Form:
 
     join: Callable[[Iterable[bytes]], bytes]
     only: Callable[[bytes, Collection[int]], tuple[bytes, int]]
+    batch_ids: Callable[[bytes], set[int]]
 
 
 def can_join(extension: str) -> bool:
@@ -46,6 +47,11 @@ def joined(extension: str, contents: Iterable[bytes]) -> bytes:
 def only_versions(extension: str, data: bytes, versions: Collection[int]) -> tuple[bytes, int]:
     """Return a file with the rows of some versions, and their number. It is the same file if it has no others."""
     return _FORMS[extension].only(data, versions)
+
+
+def batch_ids_in(extension: str, data: bytes) -> set[int]:
+    """Return the versions whose rows a file has. `CorruptState` if it cannot be read."""
+    return _FORMS[extension].batch_ids(data)
 
 
 def _read(data: bytes) -> pa.Table:
@@ -119,7 +125,21 @@ def _only_json(data: bytes, versions: Collection[int]) -> tuple[bytes, int]:
     return (data if len(left) == len(lines) else b"".join(line + b"\n" for line in left)), len(left)
 
 
+def _ids_in_parquet(data: bytes) -> set[int]:
+    table = _read(data)
+    if BATCH_ID not in table.column_names:
+        raise CorruptState(f"read a published file: it has no column `{BATCH_ID}`")
+    return set(pc.unique(table.column(BATCH_ID)).to_pylist())
+
+
+def _ids_in_json(data: bytes) -> set[int]:
+    try:
+        return {json.loads(line)[BATCH_ID] for line in _lines(data)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptState(f"read a published file: a line is no row with `{BATCH_ID}`: {error}") from error
+
+
 _FORMS = {
-    ".parquet": _Form(_join_parquet, _only_parquet),
-    ".json": _Form(_join_json, _only_json),
+    ".parquet": _Form(_join_parquet, _only_parquet, _ids_in_parquet),
+    ".json": _Form(_join_json, _only_json, _ids_in_json),
 }

@@ -8,23 +8,24 @@ twice, or will be.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from .. import names
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode
-from ..protocol.records import Commit, Published, PublishedFile, VersionOf
+from ..protocol.records import Commit, Published, PublishedFile
 from ..protocol.refs import Refs
-from ..protocol.retained import is_kept
 from ..publishing.publish import place_of, works
 from ..repo.opened import Opened
 from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen, Sink
+from ..sinks.folder import Folder
 from ..sinks.public import parsed, public_name
 from ..store import ListedObject
 from ..values import dataclass
 from .findings import Findings
+from .leftover import Leftovers, unknown_elsewhere
 
 _ONE_BACKUP = "restore `published/` and `branches/` from one backup"
 
@@ -44,6 +45,7 @@ class PublishedVersions:
     """Names of records that must exist if their version is not above `through`."""
     files: dict[tuple[str, str], dict[str, PublishedFile]] = field(default_factory=dict)
     """Files that should be in the place of a sink, by sink and URI, then by name."""
+    head: Commit | None = None
     named: dict[str, set[str]] = field(default_factory=dict)
     """Names of all files that commits publish, by sink."""
     withdrawn: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -57,12 +59,13 @@ class PublishedVersions:
         """Read the records of a version that belong to this repository."""
         self.through = max(self.through, commit.published_through)
         self.seen.add(commit.version)
+        self.head = commit
         for work in works(self.repo, commit):
             owner, named = place_of(self.repo, work.name, self.uuid).owner, self.named.setdefault(work.name, set())
             named.update(public_name(owner, commit.version, place, file) for place, file in work.files)
             name = names.numbered(names.published(commit.branch, work.name), commit.version)
-            self.undone.setdefault(work.name, {}).update((one.version, commit.version) for one in work.withdraws)
             if name in self.listing:
+                self.undone.setdefault(work.name, {}).update((one.version, commit.version) for one in work.withdraws)
                 self._read(name, commit, work.name)
             elif commit.pipeline_uuid == self.uuid and work.described["path"]:
                 self.expected.append((name, commit.version))
@@ -92,29 +95,44 @@ class PublishedVersions:
 
         A damaged commit may name some of it.
         """
-        is_folder = sink_folder(sink) is not None
-        for one in seen(sink, place_of(self.repo, name, self.uuid)):
-            if not one.is_ours:
-                continue
-            hint = "delete it, unless a newer backup of the repository has its commit"
-            by = self._withdrawn_by(name, one, is_folder)
+        folder = sink_folder(sink)
+        present = [one for one in seen(sink, place_of(self.repo, name, self.uuid)) if one.is_ours]
+        files = None if folder is None else self._leftovers(name, folder, present)
+        for one in present:
+            affects, hint = f"readers of sink `{name}`: rows come twice", unknown_elsewhere(sink, one)
+            by = self._withdrawn_by(name, one, folder is not None)
             if by is not None:
-                what, hint = f"version {by} withdrew it, but {'the file' if is_folder else 'it'} is there", "delete it"
-            elif is_folder and one.name in self.named.get(name, ()):
+                what = f"version {by} withdrew it, but {'it' if files is None else 'the file'} is there"
+                hint = f"withdraw it from {sink.uri}" if files is None else files.withdrawn(self._last(name, by))
+                self.found.add(f"{sink.uri}/{one.name}", what, affects, hint)
                 continue
-            elif is_folder and one.version in self.seen:
+            if files is not None and one.name in self.named.get(name, ()):
+                continue
+            if files is not None and one.version in self.seen:
                 what = f"this repository published it, but the commit of version {one.version} does not name it"
             elif one.version > newest and self._is_lost(one.version):
                 what = f"this repository published it as version {one.version}, but has commits up to {newest} only"
             else:
                 continue
-            self.found.add(f"{sink.uri}/{one.name}", what, f"readers of sink `{name}`: rows come twice", hint)
+            if files is not None:
+                affects, hint = files.unknown(one)
+            self.found.add(f"{sink.uri}/{one.name}", what, affects, hint)
+
+    def _leftovers(self, name: str, folder: Folder, present: Sequence[Seen]) -> Leftovers:
+        return Leftovers(self.repo, self.refs, self.head, name, folder, {one.name for one in present})
 
     def _withdrawn_by(self, sink: str, one: Seen, is_folder: bool) -> int | None:
         """Return the version that withdrew what a place has: a file by its name, elsewhere a version."""
         if is_folder:
             return self.withdrawn.get(sink, {}).get(one.name)
         return self.undone.get(sink, {}).get(one.version)
+
+    def _last(self, sink: str, by: int) -> int:
+        """Return the version that shows what version `by` has shown: others may have withdrawn it since."""
+        undone = self.undone.get(sink, {})
+        while by in undone:
+            by = undone[by]
+        return by
 
     def _is_lost(self, version: int) -> bool:
         """Whether a version has no commit, also not one since the listing."""
@@ -153,17 +171,17 @@ class PublishedVersions:
         folder = sink_folder(declared)
         if declared is None or folder is None:
             return 0  # only the code says where a sink is
-        count, uri, refs = 0, declared.uri, self.refs
+        count, uri = 0, declared.uri
         try:
             for name, fault in folder.compared(
                 place_of(self.repo, sink, self.uuid), self._expected_at(sink, uri), deep
             ):
                 count += 1
                 if fault is not None:
-                    hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"
                     public = parsed(name)
-                    if public is not None and not is_kept(refs, VersionOf(self.repo.branch, public.version)):
-                        hint = f"restore it from a backup: version {public.version} is no longer kept"
+                    hint = "restore it from a backup"
+                    if public is not None:
+                        hint = self._leftovers(sink, folder, ()).altered(public.version)
                     self.found.add(f"{uri}/{name}", fault, f"readers of sink `{sink}`", hint)
         except (InvalidInput, StoreUnavailable) as error:
             self.found.add(uri, error.message, f"the files of sink `{sink}` could not be looked at", error.hint or "")

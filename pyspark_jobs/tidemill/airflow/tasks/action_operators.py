@@ -14,7 +14,7 @@ from .actions import CorrectionOperator, PromotionOperator, UpkeepOperator
 class TidemillRewindOperator(CorrectionOperator):
     """Run `tidemill rewind` as a task: go back to an earlier version.
 
-    - `to_version`: the version or tag to go back to.
+    - `to_version`: the version or tag to go back to, or `BRANCH@N` of a branch that was promoted.
     - `without`: files that are not read again, one a line. A list is accepted, too.
     - `source`: the source, if several have such a file.
     - `reason`: why. The commit records it.

@@ -28,6 +28,8 @@ CHOICES = (AUTO, *ENGINES)
 """What a caller may give as the engine of batches: `auto` chooses one for each batch."""
 CONF_ENVIRONMENT = "TIDEMILL_CONF"
 """The environment variable from which the command line reads settings, as JSON."""
+ROOT_ENVIRONMENT = "TIDEMILL_ROOT"
+"""The environment variable with the root, for the command line, `tm.open` and `tm.read`, if none is given."""
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 """The environment variable from which the command line reads storage options, as JSON."""
 HEAD_HINT = "head.json"

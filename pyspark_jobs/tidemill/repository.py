@@ -231,7 +231,7 @@ class Repository(ActionMethods):
 
 def open(
     pipeline: Pipeline | Loaded,
-    root: str,
+    root: str | None = None,
     branch: str = "main",
     conf: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -239,9 +239,9 @@ def open(
     """Open the repository of a pipeline under `root`. The call checks its arguments, and writes nothing.
 
     `pipeline`: a `tm.Pipeline`, or the result of `tm.load`. `root`: `s3://bucket/prefix`, `file:///dir` or a folder,
-    which may hold the repositories of several pipelines. `branch`: another
-    branch than `main`, by its name; it is looked up in the repository. `conf`: settings whose
-    keys begin with `tidemill.` or `spark.`; they take precedence over the environment and `tidemill.toml`.
+    which may hold the repositories of several pipelines. Default: the environment variable `TIDEMILL_ROOT`. `branch`:
+    another branch than `main`, by its name; it is looked up in the repository. `conf`: settings whose keys begin with
+    `tidemill.` or `spark.`; they take precedence over the environment and `tidemill.toml`.
     `storage_options`: options for the stores, as `{"root": {…}, "source": {…}, "sink": {…}}`.
 
     `InvalidInput` for a wrong argument, such as an unknown setting, credentials in a URI, or an unusable sink folder.

@@ -66,6 +66,29 @@ def duration_ms(value: str | timedelta | int) -> int:
     )
 
 
+def duration_text(duration_ms: int) -> str:
+    """Return a duration as users write it, in its largest units. `duration_ms` reads it back.
+
+    >>> duration_text(30 * 86_400_000), duration_text(5_400_000), duration_text(1), duration_text(0)
+    ('30 days', '1 hour 30 minutes', '1 millisecond', '0 seconds')
+    """
+    rest, parts = duration_ms, []
+    for unit in ("day", "hour", "minute", "second", "millisecond"):
+        count, rest = divmod(rest, _DURATION_MS[unit])
+        if count:
+            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"
+
+
+def with_readable_durations(text: str) -> str:
+    """Return recorded text with its counts of ms as durations.
+
+    >>> with_readable_durations("3600000 ms by 1800000 ms from 0 ms over ts")
+    '1 hour by 30 minutes from 0 seconds over ts'
+    """
+    return re.sub(r"\b(\d+) ms\b", lambda found: duration_text(int(found[1])), text)
+
+
 def interval_ms(value: str | timedelta | int) -> int:
     """Return a duration in milliseconds, reading text as Spark does when it converts an interval to a duration.
 

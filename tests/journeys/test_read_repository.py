@@ -112,7 +112,11 @@ def test_naming_a_version_needs_code(home: Path, call: Call) -> None:
         ("{root}", Exit.FAILED, "pipeline `root` has no repository under file:///"),
         ("{root}/nothing", Exit.FAILED, "hint: a repository is the folder ROOT/NAME with `refs/` in it"),
         ("{root}/No", Exit.FAILED, "invalid pipeline name 'No'"),
-        ("nothing", Exit.FAILED, "found PIPELINE `nothing`, expected `module:name`, `path.py:name`, or the URI of a"),
+        (
+            "nothing",
+            Exit.FAILED,
+            "found PIPELINE `nothing`, expected `module:name`, `path.py:name`, `path.py`, or the URI of",
+        ),
         ("s3://lake", Exit.FAILED, "found PIPELINE `s3://lake`, expected"),
         ("s3://", Exit.FAILED, "found PIPELINE `s3://`, expected"),
         ("gs://lake/x", Exit.FAILED, "unknown scheme `gs`"),

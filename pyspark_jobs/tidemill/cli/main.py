@@ -88,8 +88,8 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 def tidemill() -> None:
     """Stateful stream processing as a series of ordinary batch runs.
 
-    PIPELINE is `module:name` or `path.py:name`. Commands that read also take the URI of a repository, and then need no
-    code. Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do,
+    PIPELINE is `module:name`, `path.py:name`, or `path.py` if the file has one pipeline. Commands that read also take
+    the URI of a repository, and then need no code. Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do,
     4 fenced (another run is committing to this pipeline).
     """
 

@@ -12,7 +12,7 @@ from ..errors import Exit
 from ..repo.operators import recorded_schemas
 from .options import VERSION, LocalPath, Target, point_in_time, reading_options
 from .output import Output, json_line, output_options
-from .table_file import check_file, file_options, write_and_say
+from .table_file import TableFile, file_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,15 +72,13 @@ def state(
     variable: str | None,
     partial: bool,
     limit: int | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show the state of an operator at a version, one row per key.
 
     The columns are those of the key and the state, `updated_at` and `deadline`. --json prints a JSON line per row.
     """
-    check_file(output, format_)
     repository = target.read()
     found = repository.state(
         operator,
@@ -92,7 +90,7 @@ def state(
         variable,
         partial,
     )
-    _show(found, limit, out, output, format_)
+    _show(found, limit, out, file)
     return Exit.DONE
 
 
@@ -108,14 +106,12 @@ def outputs(
     sink: str | None,
     version: int | str | None,
     limit: int | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show the rows committed for a sink, in canonical order. --json prints a JSON line per row."""
-    check_file(output, format_)
-    wanted = _wanted(limit, out.json or output is not None)
-    _show(target.read().outputs(version, sink, wanted), limit, out, output, format_, is_cut=True)
+    wanted = _wanted(limit, out.json or file is not None)
+    _show(target.read().outputs(version, sink, wanted), limit, out, file, is_cut=True)
     return Exit.DONE
 
 
@@ -138,8 +134,7 @@ def quarantine(
     source: str | None,
     limit: int | None,
     export: str | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
@@ -148,14 +143,13 @@ def quarantine(
     columns are source, file, line, row, column, reason, the row as text, its kind, operator and watermark, and the
     version. --json prints a JSON line per row.
     """
-    if export is not None and output is not None:
+    if export is not None and file is not None:
         raise click.UsageError("--export and -o both write a file; give one of them")
-    check_file(output, format_)
     repository = target.read()
     if export is not None:
         return _export(repository, version, source, limit, export, out)
-    rows = repository.quarantine(version, _wanted(limit, out.json or output is not None), source=source)
-    _show(rows, limit, out, output, format_, is_cut=True)
+    rows = repository.quarantine(version, _wanted(limit, out.json or file is not None), source=source)
+    _show(rows, limit, out, file, is_cut=True)
     return Exit.DONE
 
 
@@ -184,12 +178,10 @@ def _wanted(limit: int | None, has_all: bool) -> int | None:
     return None if shown is None else shown + 1
 
 
-def _show(
-    rows: pa.Table, limit: int | None, out: Output, output: str | None, format_: str | None, is_cut: bool = False
-) -> None:
+def _show(rows: pa.Table, limit: int | None, out: Output, file: TableFile | None, is_cut: bool = False) -> None:
     """Print rows, or write them to a file. `is_cut`: more rows than these may exist, because no more were read."""
-    if output is not None:
-        write_and_say(rows.slice(0, limit), output, format_, out)
+    if file is not None:
+        file.write_and_say(rows.slice(0, limit), out)
         return
     if out.json:
         from ..sinks import json_text

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from .action_methods import ActionMethods
+from .notebook import NotebookList
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
@@ -105,7 +106,7 @@ class Repository(ActionMethods):
 
         accepted = Accepted(adopt_sink, replace_sink, accept_output_change)
         limits = Limits(max_batches, time_budget, batch_time, tasks, accepted)
-        return self.drain(spark, engine, limits, on_progress).progress
+        return NotebookList(self.drain(spark, engine, limits, on_progress).progress)
 
     def drain(self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
         """Do the same as `run`, and return everything that was done.
@@ -131,7 +132,7 @@ class Repository(ActionMethods):
         from .run.drain import Limits
         from .run.run import sweep
 
-        return sweep(self.opened, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
+        return NotebookList(sweep(self.opened, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress)
 
     def publish(self, since: int | str | None = None, sink: str | None = None) -> list[int]:
         """Publish versions that an earlier run committed but did not publish. Return the versions.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.journeys.test_read_repository import Call, call  # noqa: F401
+from tests.journeys.conftest import Call
 from tests.world import World
 from tidemill.errors import Exit
 from tidemill.pipeline.load import load
@@ -35,7 +35,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_a_file_with_one_pipeline_needs_no_name(shop: Path, call: Call) -> None:  # noqa: F811
+def test_a_file_with_one_pipeline_needs_no_name(shop: Path, call: Call) -> None:
     assert call("init", "shop.py", "--root", "root")[0] == Exit.DONE
     status, out, err = call("run", "shop.py", "--root", "root", "--engine", "local")
     assert status == Exit.DONE and "committed version 0: 2 rows" in out, err
@@ -55,7 +55,7 @@ def test_a_second_name_of_the_same_pipeline_is_no_second_pipeline(shop: Path) ->
         ("p = 3\n", "the file has no pipeline", "p = tm.Pipeline('name')"),
     ],
 )
-def test_a_file_with_none_or_several_says_so(shop: Path, call: Call, code: str, said: str, hint: str) -> None:  # noqa: F811
+def test_a_file_with_none_or_several_says_so(shop: Path, call: Call, code: str, said: str, hint: str) -> None:
     shop.write_text(code)
     status, _, err = call("run", "shop.py", "--root", "root")
     assert status == Exit.FAILED and f"pipeline reference 'shop.py': {said}" in err and hint in err
@@ -73,7 +73,7 @@ def test_open_takes_the_root_of_the_environment(shop: Path, monkeypatch: pytest.
     assert (shop.parent / "other/shop/refs").is_dir()
 
 
-def test_a_graph_needs_no_root_but_a_key_and_a_branch_do(shop: Path, call: Call) -> None:  # noqa: F811
+def test_a_graph_needs_no_root_but_a_key_and_a_branch_do(shop: Path, call: Call) -> None:
     status, out, err = call("explain", "shop.py")
     assert status == Exit.DONE and all(line in out for line in GRAPH), err
     assert call("explain", "shop.py", "--operator", "counts", "--json")[1].startswith('{"graph":["pipeline `shop`')
@@ -101,7 +101,7 @@ def test_a_delay_is_shown_as_it_was_written(delay: str | int, shown: str, capsys
     assert f"watermark `source.at`: delay {shown}\n" in capsys.readouterr().out
 
 
-def test_a_file_is_replaced_in_one_step_and_only_if_asked(shop: Path, call: Call, tmp_path: Path) -> None:  # noqa: F811
+def test_a_file_is_replaced_in_one_step_and_only_if_asked(shop: Path, call: Call, tmp_path: Path) -> None:
     place = ("shop.py", "--root", "root")
     assert call("init", *place)[0] == call("run", *place, "--engine", "local")[0] == Exit.DONE
     file, link = tmp_path / "state.csv", tmp_path / "link.csv"

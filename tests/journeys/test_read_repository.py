@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.journeys.conftest import Call
 from tests.journeys.everything import make
 from tests.servers.s3 import S3Server
-from tidemill.cli.main import main
 from tidemill.errors import Exit
 
 CODE = """
@@ -20,7 +19,6 @@ from pathlib import Path
 from tests.journeys.everything import pipeline
 p = pipeline(Path(__file__).parent, "sums")
 """
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +27,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make(folder, str(folder / "root"))
     (folder / "code.py").write_text(CODE)
     return folder
-
-
-@pytest.fixture
-def call(capfd: pytest.CaptureFixture[str]) -> Call:
-    """Calls the command line; gives exit status, stdout and stderr."""
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        return main([str(one) for one in arguments]), *capfd.readouterr()
-
-    return run
 
 
 READS = [

@@ -22,7 +22,7 @@ _NEW_OBJECTS = 20_000
 """After so many new objects Python looks for garbage. Most of those that a start makes stay, so 700 is too few."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 _ROWS = {"state": "read", "outputs": "read", "quarantine": "read"}
-READS = {"status": "read", "log": "log", "branches": "branches", **_ROWS}
+READS = {"status": "read", "log": "log", "which": "which", "ls": "ls", "branches": "branches", **_ROWS}
 COMPARES = {"diff": "compare", "changes": "compare", "history": "compare", "explain": "compare", "report": "report"}
 REST = {"schema": "schema", "check": "check", "verify": "verify", "warm": "warm", "pack": "pack", "demo": "demo"}
 MODULES = {**RUNS, "replay": "replay", **READS, **COMPARES, **REST}

@@ -11,9 +11,9 @@ from typing import Any
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..pipeline.graph_text import graph_lines
-from ..protocol.progress import iso
 from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
+from ..units import iso
 from .history import KeyVersion, history
 
 _MOST_ROWS = 5
@@ -74,9 +74,10 @@ def reported(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator
 
 
 def _files(one: KeyVersion) -> Iterator[str]:
-    if one.files:
-        names = ", ".join(f"`{name}`" for name in one.files[:_MOST_ROWS])
-        rest = len(one.files) - _MOST_ROWS
+    files = one.files_in_words
+    if files:
+        names = ", ".join(files[:_MOST_ROWS])
+        rest = len(files) - _MOST_ROWS
         yield f"  files: {names}" + (f" and {rest:,} more" if rest > 0 else "")
 
 

@@ -10,10 +10,9 @@ from typing import Any
 from ..clock import now_ms
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
-from ..protocol.progress import iso
 from ..protocol.records import Plan
 from ..store import Store
-from ..units import check_unit
+from ..units import check_unit, iso
 
 MOST_SKEW_MS = 60_000
 """How far the driver's clock may be from that of the store. S3 reports its time in whole seconds."""

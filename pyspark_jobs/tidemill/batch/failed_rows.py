@@ -23,7 +23,7 @@ from ..protocol.records import Split
 from ..schema import int64_array
 from ..schema.cells import shown_cells
 from ..schema.kernels import pc
-from ..sources.contract import ROW
+from ..sources.contract import ROW, named_file
 from ..values import dataclass
 from .batch import Batch
 from .given import Part
@@ -62,7 +62,7 @@ def failed_rows(
         elif places:
             found = _emitted(batch, part, head, places)
     if head.split is not None:
-        return f"{what} of file `{batch.plan.splits[head.split].path}`{found or ''}"
+        return f"{what} of file {named_file(batch.plan.splits[head.split], batch.job.sources)}{found or ''}"
     return f"{what} that operator `{_emitter(batch, head)}` emitted{found or _from_files(batch)}"
 
 
@@ -72,7 +72,7 @@ def _emitter(batch: Batch, head: ChunkHead) -> str:
 
 
 def _from_files(batch: Batch) -> str:
-    files = list(dict.fromkeys(f"`{split.path}`" for split in batch.plan.splits))
+    files = list(dict.fromkeys(named_file(split, batch.job.sources) for split in batch.plan.splits))
     return f" from the files {_listed(files, len(files))}" if files else ""
 
 
@@ -238,12 +238,13 @@ def _rows_of_groups(batch: Batch, emitter: Placed, groups: set[int]) -> dict[int
         rows, hashes = rows.filter(in_group), hashes.filter(in_group)
         if not rows.num_rows:
             continue
+        file = named_file(split, batch.job.sources)
         keys = KeySet(pa.Table.from_batches([rows.select(key)])).keys
         at = KeyValues(keys, int64_array(range(keys.num_rows))).of(rows.select(key))
         for number in range(keys.num_rows):
             own = pc.equal(at, number)
             group, cells = group_of(hashes.filter(own)[0].as_py()), _shown_key(keys, number)
-            _add(found[group].setdefault(cells, _Key(cells)), split, rows.column(ROW).filter(own))
+            _add(found[group].setdefault(cells, _Key(cells)), file, rows.column(ROW).filter(own))
     return {group: list(keys.values()) for group, keys in found.items()}
 
 
@@ -253,14 +254,14 @@ def _groups(hashes: pa.Array) -> pa.Array:
     return pc.shift_right(hashes, shift).cast(pa.int64())
 
 
-def _add(key: _Key, split: Split, numbers: pa.Array) -> None:
+def _add(key: _Key, file: str, numbers: pa.Array) -> None:
     """Count rows of a key, and keep the first places. If a window or a step lost the numbers, a file counts once."""
     if numbers.null_count:
-        if f"`{split.path}`" not in key.places:
-            key.places.append(f"`{split.path}`")
+        if file not in key.places:
+            key.places.append(file)
             key.rows += 1
         return
     key.rows += len(numbers)
     key.places += [
-        f"`{split.path}` row {number + 1}" for number in numbers.slice(0, max(0, _NAMED - len(key.places))).to_pylist()
+        f"{file} row {number + 1}" for number in numbers.slice(0, max(0, _NAMED - len(key.places))).to_pylist()
     ]

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from ..pipeline.job import Job, Port
-from ..protocol.progress import iso
 from ..protocol.records import Split
 from ..quarantine.rows import AHEAD, CONTENT, FAILED, GIVEN, LATE, REJECT_SCHEMA
 from ..schema import records_batch, shown_cells
 from ..schema.kernels import pc
 from ..sources.contract import HIDDEN, ROW
+from ..units import iso
 from ..values import dataclass
 from .batch import Batch
 

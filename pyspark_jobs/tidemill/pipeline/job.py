@@ -55,6 +55,8 @@ class WatermarkRule:
     max_ahead_ms: int | None = None
     """How far event times may be after the batch time. Rows beyond that are quarantined; None: no limit."""
     peers: tuple[str, ...] = ()
+    delay: str = ""
+    """The delay as the pipeline's code has it."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,7 @@ def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, 
         return tuple(dict.fromkeys(together))
 
     return {
-        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, node.max_ahead_ms, peers(name))
+        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, node.max_ahead_ms, peers(name), node.delay)
         for name, node in pipeline.watermarks.items()
         if node in numbers and (not operators_above(node) or any(name in names for names in used))
     }
@@ -379,5 +381,11 @@ def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, JobSink]:
                     f"pipeline `{pipeline.name}`: sink `{name}` has the name of an operator without a sink",
                     hint="give the sink another name",
                 )
+            for added in names.ADDED:
+                if added in keyed.schema.names:
+                    raise InvalidInput(
+                        f"operator `{name}` has an output column `{added}`, which Tidemill adds itself",
+                        hint="give the column another name",
+                    )
             outputs[name] = JobSink(name, numbers[keyed], None, keyed.schema)
     return outputs

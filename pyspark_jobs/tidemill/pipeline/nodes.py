@@ -75,6 +75,8 @@ class Watermark(Node):
     """`<source>.<column>`, or `<operator>.<column>`; of a second delay with `#2`."""
     column: str = field(kw_only=True)
     delay_ms: int = field(kw_only=True)
+    delay: str = field(kw_only=True)
+    """The delay as it was written."""
     idle_ms: int | None = field(kw_only=True, default=None)
     max_ahead_ms: int | None = field(kw_only=True, default=None)
 

@@ -21,7 +21,7 @@ from ..schema import type_ddl
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import StatelessStep
 from ..sources.steps import Drop, MapBatches, Select, Sql
-from ..units import duration_ms, interval_ms
+from ..units import duration_ms, duration_text, interval_ms
 from .graph import Graph, Grouped
 from .grouped import GroupedStream
 from .nodes import (
@@ -179,6 +179,7 @@ class Stream:
             name=key,
             column=name,
             delay_ms=interval_ms(delay),
+            delay=" ".join(delay.split()) if isinstance(delay, str) else duration_text(interval_ms(delay)),
             idle_ms=None if idle is None else duration_ms(idle),
             max_ahead_ms=None if ahead is None else duration_ms(ahead),
         )
@@ -324,11 +325,13 @@ class Stream:
     def foreachBatch(self, fn: Callable[[pa.Table, int], Any], *, name: str = "foreach-batch") -> Stream:
         """Call `fn(table, batch_id)` for each batch on the driver, after the commit and in order. Return the stream.
 
-        `table` is a `pyarrow.Table` with the batch's rows of this stream in canonical order; it may be empty.
-        `batch_id` is the version. `fn` is called at least once for each batch. If a run dies or `fn` raises, the next
-        run calls `fn` again for that batch before it continues. So `fn` must be idempotent for a `batch_id`. If `fn`
-        raises, the batch stays committed and the run fails with the traceback. Only the branch `main` calls `fn`. The
-        rows stay in the repository: `r.outputs(sink=name)`. Spark: `foreachBatch`.
+        `table` is a `pyarrow.Table` with the batch's rows of this stream in canonical order, followed by the columns
+        `_batch_id` and `_seq` that every sink gets; it may be empty. `batch_id` is the version. After a promotion or a
+        rewind, a call may also have rows of other versions, with their own `_batch_id`. `fn` is called at least once
+        for each batch. If a run dies or `fn` raises, the next run calls `fn` again for that batch before it continues.
+        So `fn` must be idempotent for a `batch_id`. If `fn` raises, the batch stays committed and the run fails with
+        the traceback. Only the branch `main` calls `fn`. The rows stay in the repository: `r.outputs(sink=name)`.
+        Spark: `foreachBatch`.
 
         >>> import tidemill as tm
         >>> p = tm.Pipeline("printing")

@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import field
 from typing import Any, Literal
 
+from ..notebook import NotebookResult
+from ..units import iso
 from ..values import dataclass
 from .bounds import Count, EventMs, Hash, Ms, Number, Positive, SignedCount, Version
 
@@ -355,7 +357,7 @@ class Renamed:
 
 
 @dataclass(frozen=True)
-class Commit:
+class Commit(NotebookResult):
     """The record that makes a batch real.
 
     INVARIANT: a commit lists all live segments of its version, so reading a version needs no other commit.
@@ -454,6 +456,15 @@ class Commit:
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
     """The checksum of the record, known once it was read or written."""
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return version, kind, counts and reason."""
+        counts = self.counts
+        return {
+            "version": self.version, "kind": self.kind, "batch time": iso(self.batch_time_ms),
+            "rows": counts.input_rows, "files": counts.input_files, "late": counts.late_rows,
+            "quarantined": counts.quarantined_rows, "reason": self.reason,
+        }  # fmt: skip
 
     @property
     def as_parent(self) -> Parent:

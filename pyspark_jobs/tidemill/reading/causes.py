@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from ..repo.input_files import is_as_read, listed_files
 from ..repo.opened import Opened
 from ..schema import int64_scalar
 from ..schema.kernels import pc
-from ..sources.contract import SourceFile
+from ..sources.contract import SourceFile, named_file
 from ..state.table import has_key_of
 from ..values import dataclass
 
@@ -40,6 +40,15 @@ class KeyInput:
 def files_of(plan: Plan | None) -> list[str]:
     """Return the names of a plan's files, each once. Requeued rows are named by their version."""
     return list(dict.fromkeys(_name(split) for split in (() if plan is None else plan.splits)))
+
+
+def files_in_words(plan: Plan | None, sources: Collection[str]) -> list[str]:
+    """Return the same for people: if there are several sources, each file has the name of its source, too."""
+    return list(dict.fromkeys(_named(split, sources) for split in (() if plan is None else plan.splits)))
+
+
+def _named(split: Split, sources: Collection[str]) -> str:
+    return f"`{_name(split)}`" if split.requeued is not None else named_file(split, sources)
 
 
 def key_input(repo: Opened, plan: Plan | None, operator: str, key: pa.RecordBatch) -> KeyInput:
@@ -64,7 +73,9 @@ def key_input(repo: Opened, plan: Plan | None, operator: str, key: pa.RecordBatc
             try:
                 found.rows.extend(_read(batch, split, placed, key, present))
             except TidemillError as error:
-                found.unread.append(f"`{_name(split)}`{present.why(split) or f': {error.message.splitlines()[0]}'}")
+                found.unread.append(
+                    f"{_named(split, repo.sources)}{present.why(split) or f': {error.message.splitlines()[0]}'}"
+                )
     return found
 
 

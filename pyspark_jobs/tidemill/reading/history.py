@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
+from ..notebook import NotebookResult
 from ..operators.transform_with_state import TIMERS
 from ..protocol.compatible import first_name
 from ..protocol.differing import ContentId, contents_at
@@ -32,8 +33,9 @@ from ..schema import differs, field_changes, one_array
 from ..schema.kernels import pc
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
+from ..units import iso
 from ..values import dataclass
-from .causes import Fired, KeyInput, files_of, fired_as_recorded, key_input
+from .causes import Fired, KeyInput, files_in_words, files_of, fired_as_recorded, key_input
 from .finished import finished, key_columns
 from .located import Located, located, operator_in, same_operator, schemas_at
 from .read import key_batch
@@ -44,7 +46,7 @@ _INITIAL = "init"
 
 
 @dataclass(frozen=True)
-class KeyVersion:
+class KeyVersion(NotebookResult):
     """A version in which the state of a key changed. `value` is the new state, or None if it was removed.
 
     The value is a scalar for an unnamed state, a dict for named columns, and a list of dicts if a key has several rows,
@@ -66,6 +68,14 @@ class KeyVersion:
     branch: str | None = None
     _cause: _Cause | None = field(default=None, repr=False, compare=False)
 
+    def in_notebook(self) -> dict[str, Any]:
+        """Return the version and the value; no input is read again."""
+        time = None if self.batch_time_ms is None else iso(self.batch_time_ms)
+        return {
+            "version": self.label, "kind": self.kind, "batch time": time, "value": self.value, "files": self.files,
+            "reason": self.reason,
+        }  # fmt: skip
+
     @property
     def label(self) -> str:
         """The version as users write it: `12`, or `fix@12` for one of a promoted branch."""
@@ -75,6 +85,11 @@ class KeyVersion:
     def files(self) -> list[str]:
         """The input files of the version, by their paths in their sources' folders."""
         return [] if self._cause is None else files_of(self._cause.plan)
+
+    @property
+    def files_in_words(self) -> list[str]:
+        """The same for people: if the pipeline has several sources, each file has the name of its source, too."""
+        return [] if self._cause is None else files_in_words(self._cause.plan, self._cause.repo.sources)
 
     @property
     def rows(self) -> list[dict[str, Any]]:

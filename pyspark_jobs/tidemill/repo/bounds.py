@@ -10,10 +10,9 @@ from typing import Any
 from ..clock import now_ms
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
-from ..protocol.progress import iso
-from ..protocol.records import Plan
+from ..protocol.records import Commit, Plan
 from ..store import Store
-from ..units import check_unit
+from ..units import check_unit, iso
 
 MOST_SKEW_MS = 60_000
 """How far the driver's clock may be from that of the store. S3 reports its time in whole seconds."""
@@ -45,14 +44,25 @@ def check_watermark(value_ms: int, what: str) -> int:
     return value_ms
 
 
-def check_planned(plan: Plan, tolerance_ms: int) -> None:
-    """Raise `InvalidInput` for a plan that another driver made with a time too far after our clock."""
+def check_planned(plan: Plan, head: Commit | None, tolerance_ms: int) -> None:
+    """Raise `InvalidInput` for a plan with a time too far after our clock, before it is written or carried out.
+
+    A batch time never falls, so if that of `head` is ahead, all later plans have it, and only `reset` helps.
+    """
     now = now_ms()
-    if plan.batch_time_ms > now + tolerance_ms:
+    if plan.batch_time_ms <= now + tolerance_ms:
+        return
+    if head is not None and head.batch_time_ms > now + tolerance_ms:
         raise InvalidInput(
-            f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
-            hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
+            f"plan {plan.number} cannot have a batch time before {iso(head.batch_time_ms)}, that of version "
+            f"{head.version}, but the clock says {iso(now)}",
+            hint=f"if a clock was ahead when version {head.version} was made, set the batch time back with "
+            f"`tidemill reset --batch-time {iso(now)}`, which also ends a plan that is open",
         )
+    raise InvalidInput(
+        f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
+        hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
+    )
 
 
 def check_clock(store: Store) -> None:

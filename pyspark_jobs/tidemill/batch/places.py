@@ -2,7 +2,9 @@
 
 A place is two numbers: the split and the block, then the row there. What an operator emits for a row has the place of
 that row. What it emits for a key, or because it was due, has a place after all rows: by time, and before all times if
-it has none. INVARIANT: places depend on the plan alone, so they are the same for every number of tasks.
+it has none. Of rows with one place, those that were read come first, then those of the operators in the order of the
+code, by the hashes of their keys.
+INVARIANT: places depend on the plan alone, so they are the same for every number of tasks.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from ..values import dataclass
 
 _FIELDS = (pa.field("_at.block", pa.int64()), pa.field("_at.row", pa.int64()))
 """The last two columns of rows that carry their places. They are found by position, so no name can clash."""
-_BLOCK_BITS, _ROW_BITS = 32, 40
-_IS_NUMBERED = 1 << _ROW_BITS
+_BLOCK_BITS = 32
+_IS_NUMBERED = 1 << 62
 """Set in a row that is the number of the row in its file. Otherwise the rows of the block are counted."""
 AFTER_ALL, BEFORE_TIMES = 2**63 - 1, -(2**63)
 
@@ -48,14 +50,14 @@ def _number(row: int) -> int | None:
     return row & (_IS_NUMBERED - 1) if row & _IS_NUMBERED else None
 
 
-def of_block(split: int, block: int, turn: int, rows: pa.RecordBatch) -> Places:
-    """Return the places of the rows of a block that reach an operator, for the `turn`th time."""
-    count, above = rows.num_rows, turn << (_ROW_BITS + 1)
+def of_block(split: int, block: int, rows: pa.RecordBatch) -> Places:
+    """Return the places of the rows of a block. By two branches of a union, a row has the same place twice."""
+    count, above = rows.num_rows, 0
     numbers = rows.column(ROW) if ROW in rows.schema.names else None
     if numbers is None or numbers.null_count:
         numbers = consecutive(0, count)
     else:
-        above |= _IS_NUMBERED
+        above = _IS_NUMBERED
     blocks = pa.repeat(int64_scalar(split << _BLOCK_BITS | block), count)
     return Places(blocks, call("add", numbers, int64_scalar(above)))
 

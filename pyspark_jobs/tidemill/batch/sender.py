@@ -51,10 +51,10 @@ class RowOrigin:
     emitted: places.Emitted | None = None
     """The places of the rows that an operator emitted, if an operator behind it needs them."""
 
-    def places(self, turn: int, rows: pa.RecordBatch) -> places.Places:
-        """Return the places of rows that reach an operator by a branch."""
+    def places(self, rows: pa.RecordBatch) -> places.Places:
+        """Return the places of rows that reach an operator."""
         if self.number is not None:
-            return places.of_block(self.number, self.order[1], turn, rows)
+            return places.of_block(self.number, self.order[1], rows)
         return places.after_all(rows.num_rows) if self.emitted is None else self.emitted.of(rows)
 
     def provenances(self, splits: Sequence[Split], rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Provenance]]:
@@ -218,7 +218,6 @@ class Outgoing:
     def to_operator(self, port: Port, rows: pa.RecordBatch) -> None:
         """Send rows to the ranges of their keys, without the late ones."""
         self.sender.count_reached(port, rows.num_rows)
-        turn = self._turn(port.label)
         prepared = self.sender.prepare(port, rows)
         if prepared.late is not None:
             self._count_late(port, rows.filter(prepared.late))
@@ -227,15 +226,15 @@ class Outgoing:
             self._count_kept(port, kept)
         sent = prepared.rows
         if port.carries_places and sent.num_rows:
-            sent = places.attach(sent, prepared, self.origin.places(turn, rows))
-        self._by_key(port, turn, sent)
+            sent = places.attach(sent, prepared, self.origin.places(rows))
+        self._by_key(port, sent)
 
     def rest(self) -> None:
         """Send the rows that operators buffered for combining."""
         for port in self.sender.prepared:
             rows = self.sender.rest(port)
             if rows is not None:
-                self._by_key(port, self._turn(port.label), rows)
+                self._by_key(port, rows)
 
     def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Send rows of a keyless stream to the range of their split."""
@@ -286,8 +285,8 @@ class Outgoing:
         self.sender.observed.late_rows += late
         self.sender.observed.kept_late_rows += min(rows - late, kept)
 
-    def _by_key(self, port: Port, turn: int, rows: pa.RecordBatch) -> None:
-        head = self._head(wire.ROWS, port.operator.name, turn, port.number)
+    def _by_key(self, port: Port, rows: pa.RecordBatch) -> None:
+        head = self._head(wire.ROWS, port.operator.name, self._turn(port.label), port.number)
         if rows.num_rows:
             self._items += self.sender.send(port, head, rows)
 

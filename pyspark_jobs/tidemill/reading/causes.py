@@ -26,6 +26,7 @@ from ..schema.kernels import pc
 from ..sources.contract import SourceFile, named_file
 from ..state.table import has_key_of
 from ..values import dataclass
+from .again import rows_reaching
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,17 @@ def key_input(repo: Opened, plan: Plan | None, operator: str, key: pa.RecordBatc
         return found
     upstream = repo.job.upstream(operator)
     if upstream:
-        of = ", ".join(f"`{name}`" for name in upstream)
-        found.unread.append(f"the rows of `{operator}` are outputs of {of}, which are not kept by key")
-    if not upstream or repo.job.sources_of(operator):
+        receiver = _OfKey(placed, key)
+        try:
+            rows_reaching(repo, plan, placed, receiver.to_operator)
+            found.rows.extend(receiver.rows)
+        except TidemillError as error:
+            of = ", ".join(f"`{name}`" for name in upstream)
+            found.unread.append(
+                f"the rows of `{operator}` are outputs of {of}, and cannot be made again: "
+                f"{error.message.splitlines()[0]}"
+            )
+    else:
         batch, present = _batch(repo, plan), _Present(repo, plan)
         for split in plan.splits:
             try:

@@ -355,8 +355,11 @@ class Operator:
         The upper 32 bits are the group of the row's key, the first 20 bits of its hash. The lower bits count the rows
         of the group.
         """
-    def keep_origins(self) -> None:
-        """Keep the origins of rows in the passes from now on."""
+    def keep_origins(self, for_operators: bool) -> None:
+        """Keep the origins of rows in the passes from now on.
+
+        With `for_operators`, rows go to operators only, and may come in the order of the rows that they are for.
+        """
     def take_places(self, given: Sequence[tuple[pa.Int64Array, pa.Int64Array]]) -> tuple[pa.Int64Array, pa.Int64Array]:
         """Return the places of the rows that the last `apply` returned, as blocks and rows, if origins are kept.
 

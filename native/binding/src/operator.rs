@@ -126,6 +126,8 @@ struct Task {
     order: Vec<i64>,
     /// Why each of them was emitted; `None` unless that is kept.
     places: Option<Vec<Place>>,
+    /// Whether its rows go to operators only.
+    is_for_operators: bool,
     /// One of the reasons why calls failed: the first in alphabetical order, so that it does not depend on the tasks.
     failure: Option<String>,
 }
@@ -164,6 +166,7 @@ impl PyOperator {
             quarantined: Vec::new(),
             order: Vec::new(),
             places: None,
+            is_for_operators: false,
             failure: None,
         };
         Self { task: Mutex::new(task) }
@@ -260,8 +263,10 @@ impl PyOperator {
         array_out(py, &Int64Array::from(order))
     }
 
-    fn keep_origins(&self, py: Python<'_>) -> PyResult<()> {
-        self.task().raise(py)?.places = Some(Vec::new());
+    fn keep_origins(&self, py: Python<'_>, for_operators: bool) -> PyResult<()> {
+        let mut task = self.task().raise(py)?;
+        task.places = Some(Vec::new());
+        task.is_for_operators = for_operators;
         Ok(())
     }
 
@@ -327,9 +332,11 @@ impl Task {
     fn apply(&mut self, chunks: &Chunks<'_>, pass: &Pass) -> Result<RecordBatch> {
         let mut maps = self.take_maps()?;
         let mut out = Output::new(self.operator.signature().output.clone());
-        if self.places.is_some() {
-            out = out.with_origins();
-        }
+        out = match (&self.places, self.is_for_operators) {
+            (None, _) => out,
+            (Some(_), false) => out.with_origins(),
+            (Some(_), true) => out.for_operators(),
+        };
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
         let quarantined = out.take_quarantined();

@@ -31,7 +31,7 @@ from ..values import dataclass
 from . import places, wire
 from .batch import Batch, task_attempt
 from .failed_rows import failed_rows
-from .given import Part, failed_parts, parts_of
+from .given import GivenRows, failed_parts, parts_of
 from .inbox import Inbox
 from .input import is_given_back, read_rows
 from .memory import PeakMemory
@@ -184,7 +184,7 @@ class _Range:
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
         if placed.keeps_origins:
-            handle.keep_origins()
+            handle.keep_origins(not self.batch.job.feeds_sink(placed.node))
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             chunks = self.inbox.chunks(operator.name, number)
@@ -260,7 +260,7 @@ class _Range:
         )
 
     def _apply_pass(
-        self, placed: Placed, handle: Handle, chunks: list[Chunk], given: list[Part], pass_: Any
+        self, placed: Placed, handle: Handle, chunks: list[Chunk], given: list[GivenRows], pass_: Any
     ) -> pa.RecordBatch:
         try:
             rows = handle.apply([part.rows for part in given], pass_, [part.port.number for part in given])
@@ -276,7 +276,7 @@ class _Range:
                 f"{first}, processing {place}" + (f"\n{rest}" if rest else ""), hint=error.hint
             ) from error
 
-    def _emitted(self, handle: Handle, given: list[Part], rows: pa.RecordBatch) -> Emitted | None:
+    def _emitted(self, handle: Handle, given: list[GivenRows], rows: pa.RecordBatch) -> Emitted | None:
         """Return the places of the rows that a pass emitted; None if they have no numbers, or none but their keys."""
         known = [part.places or places.after_all(part.rows.num_rows) for part in given]
         found = handle.take_places([(one.blocks, one.rows) for one in known])
@@ -284,7 +284,7 @@ class _Range:
             return None
         return Emitted(rows.column(ROW), Places(*found))
 
-    def _quarantine_failed(self, operator: BoundOperator, handle: Handle, given: list[Part]) -> None:
+    def _quarantine_failed(self, operator: BoundOperator, handle: Handle, given: list[GivenRows]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. The batch counts those of files only."""
         for number, rows, reasons in handle.take_quarantined():
             for failed in failed_parts(given[number], rows, reasons, flow.key_of(rows, operator)):

@@ -26,7 +26,7 @@ from ..schema.kernels import pc
 from ..sources.contract import ROW, named_file
 from ..values import dataclass
 from .batch import Batch
-from .given import Part
+from .given import GivenRows
 from .input import columns_read, feed, read_split
 from .sender import NumberedRows, Outgoing, RowOrigin, Sender
 from .sequence import GROUP_BITS, group_of, groups_of
@@ -45,7 +45,7 @@ _NAMED = 3
 
 
 def failed_rows(
-    batch: Batch, placed: Placed, range_index: int, chunks: Sequence[Chunk], part: Part, error: InvalidInput
+    batch: Batch, placed: Placed, range_index: int, chunks: Sequence[Chunk], part: GivenRows, error: InvalidInput
 ) -> str:
     """Say which rows of a part a failed call was given, and where from: a file, or an operator and files."""
     row, given = getattr(error, "row", None), part.rows
@@ -158,7 +158,7 @@ def _read_again(
 
 
 def _row_numbers(
-    batch: Batch, range_index: int, chunks: Sequence[Chunk], part: Part, places: Sequence[int]
+    batch: Batch, range_index: int, chunks: Sequence[Chunk], part: GivenRows, places: Sequence[int]
 ) -> list[int]:
     """Return the numbers in their file of rows of a part that one chunk brought from a split."""
     if part.places is not None:
@@ -189,7 +189,7 @@ class _Key:
     places: list[str] = field(default_factory=list)
 
 
-def _emitted(batch: Batch, part: Part, head: ChunkHead, places: Sequence[int]) -> str | None:
+def _emitted(batch: Batch, part: GivenRows, head: ChunkHead, places: Sequence[int]) -> str | None:
     """Say for which key some rows of a chunk were emitted, and from which rows of the batch. None if unknown.
 
     The order number of an emitted row has the group of its key, so the key is one of those in that group.

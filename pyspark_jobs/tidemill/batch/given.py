@@ -23,7 +23,7 @@ from .wire import Chunk, ChunkHead
 
 
 @dataclass(frozen=True)
-class Part:
+class GivenRows:
     """Rows of one input, which the operator is given as one chunk."""
 
     port: Port
@@ -49,26 +49,26 @@ class Part:
         return self.head(row).split is not None
 
 
-def parts_of(placed: Placed, chunks: Sequence[Chunk]) -> list[Part]:
+def parts_of(placed: Placed, chunks: Sequence[Chunk]) -> list[GivenRows]:
     """Return the rows of a pass, input by input. `chunks` are sorted by input, and those of one input by the plan."""
-    found: list[Part] = []
+    found: list[GivenRows] = []
     for number, of_port in itertools.groupby(chunks, key=lambda one: one.head.port):
         found += _of_port(placed.ports[number], list(of_port))
     return found
 
 
-def _of_port(port: Port, chunks: list[Chunk]) -> list[Part]:
+def _of_port(port: Port, chunks: list[Chunk]) -> list[GivenRows]:
     if not port.carries_places:
-        return [Part(port, chunk.batch(), [chunk.head]) for chunk in chunks]
+        return [GivenRows(port, chunk.batch(), [chunk.head]) for chunk in chunks]
     batches, heads = [chunk.batch() for chunk in chunks], [chunk.head for chunk in chunks]
     in_order = _native.in_plan_order(batches) if port.sorts else None
     if in_order is None:
         parts = zip(batches, heads, strict=True)
-        return [Part(port, rows, [head], places) for batch, head in parts for rows, places in (detach(batch),)]
+        return [GivenRows(port, rows, [head], places) for batch, head in parts for rows, places in (detach(batch),)]
     found = []
     for batch in in_order:
         rows, places = detach(batch, 1)
-        found.append(Part(port, rows, heads, places, batch.column(batch.num_columns - 1)))
+        found.append(GivenRows(port, rows, heads, places, batch.column(batch.num_columns - 1)))
     return found
 
 
@@ -85,7 +85,9 @@ class FailedRows:
     """Whether they were read from the split. Otherwise operators emitted them for its rows."""
 
 
-def failed_parts(part: Part, failed: pa.RecordBatch, reasons: Sequence[str], key: Sequence[str]) -> list[FailedRows]:
+def failed_parts(
+    part: GivenRows, failed: pa.RecordBatch, reasons: Sequence[str], key: Sequence[str]
+) -> list[FailedRows]:
     """Return the rows of a part on which a function failed, split by split. Of a key that fails, all rows do."""
     at = pc.indices_nonzero(_is_failed(part.rows, failed, key)).to_pylist()
     if len(at) != failed.num_rows:  # it is not known which rows these are
@@ -117,14 +119,14 @@ _Origin = tuple[int | None, int | None, bool]
 """The split of a row and its number in the file, if they are known, and whether it was read from there."""
 
 
-def _origin(part: Part, row: int) -> _Origin:
+def _origin(part: GivenRows, row: int) -> _Origin:
     split = part.heads[0].split
     if split is None or ROW not in part.whole.schema.names:
         return split, None, split is not None
     return split, part.whole.column(ROW)[row].as_py(), True
 
 
-def _origins(part: Part, at: Sequence[int]) -> list[_Origin]:
+def _origins(part: GivenRows, at: Sequence[int]) -> list[_Origin]:
     assert part.places is not None
     known = part.places.take(int64_array(at)).of_rows()
     return [(*(one or (None, None)), part.is_read(row)) for row, one in zip(at, known, strict=True)]

@@ -88,7 +88,7 @@ def _known(blocks: pa.Array, rows: pa.Array) -> Places:
     return Places(call("coalesce", blocks, int64_scalar(AFTER_ALL)), call("coalesce", rows, int64_scalar(BEFORE_TIMES)))
 
 
-def kept(prepared: Any, values: pa.Array) -> pa.Array:
+def of_prepared(prepared: Any, values: pa.Array) -> pa.Array:
     """Return for each prepared row the value of the given row that it was made of; nulls if that is not known."""
     made_of, late = getattr(prepared, "made_of", None), prepared.late
     if made_of is not None:
@@ -100,7 +100,7 @@ def kept(prepared: Any, values: pa.Array) -> pa.Array:
 
 def attach(rows: pa.RecordBatch, prepared: Any, places: Places) -> pa.RecordBatch:
     """Return rows with the places of those that they were made of."""
-    found = _known(kept(prepared, places.blocks), kept(prepared, places.rows))
+    found = _known(of_prepared(prepared, places.blocks), of_prepared(prepared, places.rows))
     return rows.append_column(_FIELDS[0], found.blocks).append_column(_FIELDS[1], found.rows)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..pipeline.job import Job, Port
 from ..protocol.records import Split
-from ..quarantine.rows import AHEAD, CONTENT, FAILED, GIVEN, LATE, REJECT_SCHEMA
+from ..quarantine.rows import AHEAD, AS_GIVEN, CONTENT, FAILED, LATE, REJECT_SCHEMA
 from ..schema import records_batch, shown_cells
 from ..schema.kernels import pc
 from ..sources.contract import HIDDEN, ROW
@@ -59,7 +59,7 @@ def with_given(rejects: pa.RecordBatch, label: str, rows: pa.RecordBatch) -> pa.
     """Return rejects with their rows as an input of an operator was given them, so that they can be given back."""
     fields = [field.with_nullable(True) for field in rows.schema]
     content = pa.StructArray.from_arrays(rows.columns, fields=fields)
-    return rejects.append_column(pa.field(GIVEN + label, content.type), content)
+    return rejects.append_column(pa.field(AS_GIVEN + label, content.type), content)
 
 
 def late_rejects(

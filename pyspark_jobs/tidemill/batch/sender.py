@@ -191,7 +191,7 @@ class NumberedRows:
     def __init__(self, prepared: Any, given: pa.RecordBatch) -> None:
         self.late, self.made_of = prepared.late, getattr(prepared, "made_of", None)
         numbers = given.column(ROW) if ROW in given.schema.names else pa.nulls(given.num_rows, pa.int64())
-        self.rows = prepared.rows.append_column(pa.field(ROW, pa.int64()), places.kept(prepared, numbers))
+        self.rows = prepared.rows.append_column(pa.field(ROW, pa.int64()), places.of_prepared(prepared, numbers))
 
 
 class Outgoing:

@@ -103,12 +103,13 @@ class Handle(Protocol):
         """
         return None
 
-    def keep_origins(self) -> None:
+    def keep_origins(self, for_operators: bool) -> None:
         """Keep why rows are emitted from now on, because another operator follows. Called after `open`.
 
-        Handles that know none inherit this default.
+        `for_operators`: no sink follows, so outputs need not be sorted by key. They may come in the order of the rows
+        that they are for. Handles that know no origins inherit this default.
         """
-        return
+        del for_operators
 
     def take_places(self, given: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
         """Return the places in the plan of the rows that the last `apply` returned, as two int64 arrays: block and row.

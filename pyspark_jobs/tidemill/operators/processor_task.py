@@ -62,9 +62,9 @@ class ProcessorTask(Handle):
         order: pa.Array = self._inner.take_order()
         return order
 
-    def keep_origins(self) -> None:
+    def keep_origins(self, for_operators: bool) -> None:
         """Let the engine keep why rows are emitted."""
-        self._inner.keep_origins()
+        self._inner.keep_origins(for_operators)
 
     def take_places(self, given: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
         """Return what the engine says."""

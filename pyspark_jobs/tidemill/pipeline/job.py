@@ -157,6 +157,12 @@ class Job:
         """Return the sinks at a node."""
         return [output for output in self.outputs.values() if output.node == node]
 
+    def feeds_sink(self, node: int) -> bool:
+        """Whether rows of a node reach a sink without passing an operator."""
+        return bool(self.outputs_of(node)) or any(
+            child.node.operator is None and self.feeds_sink(child.node.number) for child in self.children(node)
+        )
+
     def reads(self, node: int) -> frozenset[str] | None:
         """Return the columns of a node that its downstream nodes read. None means all columns, or unknown."""
         if self.outputs_of(node):

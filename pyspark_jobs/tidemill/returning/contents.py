@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..quarantine.rejects import is_not_text
-from ..quarantine.rows import CONTENT, FAILED, GIVEN, HEADER, UNREADABLE
+from ..quarantine.rows import AS_GIVEN, CONTENT, FAILED, HEADER, UNREADABLE
 from ..repo.opened import Opened
 from ..schema import conform, int64_array
 from ..sources.asked import parse_records
 from ..sources.requeued import rows_as
 from .export import FIXED, ROW_ID, exported_name
-from .refuse import Refuse, shown
+from .refuse import Refuse, row_in_words
 from .requeued_before import RejectRow
 
 
@@ -43,7 +43,7 @@ class Contents:
                 raise self.refuse([(row, why) for row in changed])
         port = self.repo.job.port(now)
         assert port is not None
-        there = self.table.column(GIVEN + label).combine_chunks()
+        there = self.table.column(AS_GIVEN + label).combine_chunks()
         content = there.take(int64_array([row[ROW_ID] for row in rows]))
         fields = [
             field.with_nullable(True) for field in port.input.schema if content.type.get_field_index(field.name) >= 0
@@ -62,7 +62,7 @@ class Contents:
             if row["kind"] == UNREADABLE and not any(column[at].is_valid for column in table.columns):
                 why = "all its columns are still empty"
                 raise InvalidInput(
-                    f"requeue version {self.version}: corrected {shown(row)}: {why}",
+                    f"requeue version {self.version}: corrected {row_in_words(row)}: {why}",
                     hint="correct the row, or delete it from the file",
                 )
         return table
@@ -111,7 +111,7 @@ def given_back(table: pa.Table, rows: Sequence[RejectRow]) -> dict[int, str]:
     """Return the rows that operators had emitted and that can be given back: by id, the input that they are for."""
     found = {}
     for row in rows:
-        column = f"{GIVEN}{row['operator']}"
+        column = f"{AS_GIVEN}{row['operator']}"
         if row["kind"] == FAILED and column in table.column_names and table.column(column)[row[ROW_ID]].is_valid:
             found[row[ROW_ID]] = str(row["operator"])
     return found

@@ -32,7 +32,7 @@ class Refuse:
 
     def __call__(self, refused: Sequence[tuple[RejectRow, str]], hint: str = _HINT) -> InvalidInput:
         """Return the error."""
-        lines = [f"{shown(row)}: {why}" for row, why in refused[:_SHOWN]]
+        lines = [f"{row_in_words(row)}: {why}" for row, why in refused[:_SHOWN]]
         lines += [f"and {count_of(len(refused) - _SHOWN, 'more row')}"] if len(refused) > _SHOWN else []
         return InvalidInput(
             f"requeue version {self.version}: {len(refused)} of {count_of(self.rows, 'row')} cannot come back: "
@@ -41,7 +41,7 @@ class Refuse:
         )
 
 
-def shown(row: RejectRow) -> str:
+def row_in_words(row: RejectRow) -> str:
     """Return a row in words: its id and its place."""
     place = "" if row["file"] is None else f" (file `{row['file']}`"
     place += "" if row["line"] is None or not place else f", line {row['line']}"

@@ -26,7 +26,7 @@ from ..values import dataclass
 from .contents import Contents, filled, given_back
 from .corrected import corrected
 from .export import ROW_ID, check_source, quarantined_rows, sources_of
-from .refuse import FILE_HINT, Refuse, shown
+from .refuse import FILE_HINT, Refuse, row_in_words
 from .released import NotReleased, Released, released
 from .requeued_before import RejectRow, RowOf, came_back, quarantined_by, requeued_rows
 
@@ -175,7 +175,7 @@ def _refuse_twice(
         first = twice[0]
         more = f" (and {count_of(len(twice) - 1, 'more row')})" if len(twice) > 1 else ""
         raise InvalidInput(
-            f"requeue version {commit.version}: {shown(first)} was requeued already by version "
+            f"requeue version {commit.version}: {row_in_words(first)} was requeued already by version "
             f"{before[first[ROW_ID]]}{more}",
             hint="give only other rows, with --rows",
         )

@@ -1,7 +1,7 @@
 //! The rows that an operator emits in a pass, sorted into the one order that outputs have.
 //!
 //! INVARIANT: outputs are sorted by (key hash, key bytes, emission number), whatever the order of emission across keys.
-//! Rows of one key keep their order.
+//! Rows of one key keep their order. Only rows that go to no sink may keep the order of the rows they were emitted for.
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{FieldRef, SchemaRef};
@@ -40,6 +40,10 @@ impl Origin {
         }
     }
 
+    fn is_in_plan_order(&self) -> bool {
+        matches!(self, Self::Rows(rows) if rows.is_sorted())
+    }
+
     fn fits(&self, count: usize) -> bool {
         match self {
             Self::Rows(rows) => rows.len() == count,
@@ -70,8 +74,8 @@ pub enum Place {
 pub struct Ordered {
     /// The rows.
     pub rows: RecordBatch,
-    /// Their order numbers. They rise from row to row, and depend on the rows of the same hash group alone, so they are
-    /// the same for any cut of the hash space that does not cut a group.
+    /// Their order numbers. If rows are sorted by key, they rise from row to row, and depend on the rows of the same hash
+    /// group alone, so they are the same for any cut of the hash space that does not cut a group.
     pub numbers: Vec<i64>,
     /// Why each was emitted; empty unless that was asked for.
     pub places: Vec<Place>,
@@ -106,19 +110,32 @@ pub struct Output {
     emitted: Vec<Emitted>,
     quarantined: Vec<Quarantined>,
     keeps_origins: bool,
+    is_for_operators: bool,
 }
 
 impl Output {
     /// Start with no rows.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
-        Self { schema, emitted: Vec::new(), quarantined: Vec::new(), keeps_origins: false }
+        Self { schema, emitted: Vec::new(), quarantined: Vec::new(), keeps_origins: false, is_for_operators: false }
     }
 
     /// Keep why rows are emitted, for `Ordered::places`.
     #[must_use]
     pub fn with_origins(self) -> Self {
         Self { keeps_origins: true, ..self }
+    }
+
+    /// The rows go to operators only. If they are emitted at once in the order of the rows that they are for, they keep it.
+    #[must_use]
+    pub fn for_operators(self) -> Self {
+        Self { is_for_operators: true, ..self.with_origins() }
+    }
+
+    /// Whether rows should be emitted in the order of the rows that they are for, because that saves sorting them.
+    #[must_use]
+    pub fn prefers_plan_order(&self) -> bool {
+        self.is_for_operators
     }
 
     /// Emit `rows`; `keys` has the key of each row. `origin` is asked only if origins are kept.
@@ -189,7 +206,8 @@ impl Output {
 
     /// Return all rows, sorted, with their order numbers and, if they are kept, their origins.
     pub fn into_ordered(mut self) -> Result<Ordered> {
-        if self.emitted.len() == 1 && self.emitted[0].is_sorted() {
+        let stays = |only: &Emitted| (self.is_for_operators && only.origin.is_in_plan_order()) || only.is_sorted();
+        if self.emitted.len() == 1 && stays(&self.emitted[0]) {
             let only = self.emitted.remove(0);
             let numbers = match &only.by {
                 Some(by) => order_numbers(by.iter().map(|&key| only.keys.hash(key as usize))),
@@ -221,11 +239,16 @@ impl Output {
 /// The leading bits of a key hash that make its group. Key ranges never cut a group.
 const GROUP_BITS: u32 = 20;
 
-/// Number rows that are sorted by hash: the group in the upper half, the place within the group in the lower half.
-fn order_numbers(hashes: impl Iterator<Item = u64>) -> Vec<i64> {
+/// Number rows: the group in the upper half, the place within the group in the lower half if they are sorted by hash, and
+/// otherwise their place among all rows.
+fn order_numbers(hashes: impl Iterator<Item = u64> + Clone) -> Vec<i64> {
+    let group = |hash: u64| i64::try_from(hash >> (64 - GROUP_BITS)).unwrap_or(i64::MAX) << 32;
+    if !hashes.clone().is_sorted() {
+        return (0..).zip(hashes).map(|(row, hash)| group(hash) + row).collect();
+    }
     let mut next = 0;
     let number = |hash: u64| {
-        let group = i64::try_from(hash >> (64 - GROUP_BITS)).unwrap_or(i64::MAX) << 32;
+        let group = group(hash);
         next = next.max(group);
         next += 1;
         next - 1

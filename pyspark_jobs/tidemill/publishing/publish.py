@@ -195,7 +195,7 @@ def published_through(repo: Opened, head: Commit | None) -> int:
         return -1
     for commit in _left(repo, head):
         todo = [work for work in works(repo, commit) if not _is_lost_function(repo, work)]
-        if not all(_is_recorded(repo, work) for work in todo):
+        if any(_record(repo, work) is None for work in todo):
             return commit.version - 1
     return head.version
 

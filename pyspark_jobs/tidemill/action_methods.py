@@ -481,13 +481,14 @@ class ActionMethods(Reader):
     ) -> Refs | AdoptPlan:
         """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
 
-        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
+        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. If that place
+        can still be reached, it is fenced first: a batch that is at work there cannot commit. `copy`: both
         remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
         sources whose files may be read again from the folder that this code declares. The entry records `reason`.
         Returns what the repository records about itself then.
 
-        `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
-        the repository adopted or not.
+        `InvalidInput` if nothing is to be confirmed, without `moved` or `copy` at another place, or if the place where
+        it was made has versions that this one lacks. A crash leaves the repository adopted or not.
 
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`. `Fenced` if something else would happen now: what was agreed to is

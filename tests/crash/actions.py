@@ -114,6 +114,13 @@ def unpublished(world: Place) -> None:
         world.run()
 
 
+def lost(world: Place) -> None:
+    """The last version is committed, nothing of it is published, and its output objects are lost."""
+    unpublished(world)
+    store = world.open().opened.store
+    store.delete_many([entry.name for entry in store.list("output/") if f"/{FIRST:010d}-" in entry.name])
+
+
 def files_gone(world: Place) -> None:
     """Consumers took all published files."""
     two_operators(world)
@@ -211,6 +218,9 @@ ACTIONS = {
         is_once=True,
     ),
     "rewind": Action(two_operators, lambda world: world.open().rewind(0, "a test"), is_once=True),
+    "rewind what cannot be published": Action(
+        lost, lambda world: world.open().rewind(FIRST - 1, "a test"), is_once=True
+    ),
     "rewind beside a plan": Action(open_plan, lambda world: world.open().rewind(1, "a test"), is_once=True),
     "rewind without a file": Action(
         two_operators, lambda world: world.open().rewind(1, "a test", ["0002.json"]), is_once=True

@@ -92,3 +92,31 @@ def test_an_output_object_that_was_replaced_on_s3_is_not_published(
     with pytest.raises(tm.CorruptState, match="found checksum .*, but the commit records"):
         run(on_s3(tmp_path, root, options))
     assert list(sink.list()) == []
+
+
+def test_an_output_object_that_was_copied_in_parts_has_another_etag_and_is_published(
+    tmp_path: Path, requests: tuple[str, dict[str, Any], list[str]]
+) -> None:
+    root, options, _ = requests
+    arrive(tmp_path, "a")
+    r = on_s3(tmp_path, root, options)
+    run(r)
+    [file] = r.head.outputs["counts"]
+    store, sink = r.opened.store, open_store(f"{root}/sink", options["sink"])
+    assert isinstance(store, S3Store)
+    [published] = sink.list()
+    data = sink.get(published.name)
+    sink.delete(published.name)
+    [record_name] = [entry.name for entry in store.list("published/")]
+    store.delete(record_name)
+    where, client = store._where(file.name), store._clients.main
+    upload = client.create_multipart_upload(**where)["UploadId"]
+    part = client.upload_part(**where, UploadId=upload, PartNumber=1, Body=store.get(file.name))["ETag"]
+    parts = {"Parts": [{"ETag": part, "PartNumber": 1}]}
+    client.complete_multipart_upload(**where, UploadId=upload, MultipartUpload=parts)
+    copied = store.stat(file.name)
+    assert copied is not None and copied.etag != file.etag
+    assert r.verify().problems == []
+    assert run(on_s3(tmp_path, root, options)) == []
+    assert [entry.name for entry in sink.list()] == [published.name] and sink.get(published.name) == data
+    assert on_s3(tmp_path, root, options).verify(deep=True).problems == []

@@ -183,7 +183,7 @@ def test_a_withdrawal_deletes_only_published_files_of_the_sink(tmp_path: Path) -
     r.opened.store.put(name, body + f',"checksum":"{digest(body)}"}}'.encode())
     made = corrected(r, withdraws={"counts": [VersionOf("main", 0)]})
     with pytest.raises(tm.CorruptState, match="this is not the name of a file of sink `counts`"):
-        publish_version(r.opened, made)
+        publish_version(r.opened, made, made)
     assert (tmp_path / "out" / "precious.json").exists()
 
 

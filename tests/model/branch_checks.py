@@ -46,8 +46,8 @@ def compare(game: Game) -> str:
             if "no longer kept" not in str(error):
                 raise
             return "not kept"
-        level = int(report.before.partition("@")[2])
-        pair = [game.lines["main"].versions[level].state["totals"], game.lines[name].head.state["totals"]]
+        of, _, level = report.before.partition("@")
+        pair = [game.lines[of].versions[int(level)].state["totals"], game.lines[name].head.state["totals"]]
         assert report.operators["totals"].total == len(
             set(pair[0].items() ^ pair[1].items()) and {k for k, _ in pair[0].items() ^ pair[1].items()}
         )

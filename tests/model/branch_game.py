@@ -26,6 +26,7 @@ REFUSED = {
     "promote": "has not read the input|was rewound|has taken over|took out of the input|has no version of its own"
     "|no longer kept|rewound to before|starts from branch",
     "rewind": "no longer kept|nothing would change|has no version yet|read it, so its rows|waits? again",
+    "into": "no longer kept|no promotion into|left what is published|nothing would change",
     "drop": "needs its versions",
     "tag": "no longer kept|has no version",
     "requeue": "no longer kept|was requeued already|cannot come back|quarantined no rows|a promotion, replaced",
@@ -90,7 +91,7 @@ class Game:
         actions: list[tuple[Callable[[], str], int]] = [
             (self.arrive, 5), (self.run, 5), (self.run_branch, 2), (self.sweep, 2), (self.skip, 1), (self.rewind, 3),
             (self.rewind_branch, 1), (self.requeue, 2), (self.tag, 1), (self.branch, 1), (self.replay, 6),
-            (self.promote, 5), (self.drop, 2), (self.maintain, 1), (self.compact, 2),
+            (self.promote, 5), (self.rewind_into, 2), (self.drop, 2), (self.maintain, 1), (self.compact, 2),
         ]  # fmt: skip
         action = self.chance.choices([one for one, _ in actions], [weight for _, weight in actions])[0]
         said = action()
@@ -332,6 +333,22 @@ class Game:
             return f"{line.name} into {target.name} as {made.version}, {outputs}"
 
         return self._may("catch up" if catch_up else "promote", act)
+
+    def rewind_into(self) -> str:
+        name, main = self.any_branch(), self.lines["main"]
+        line = main if name is None else self.lines[name]
+        own = [one for at, one in line.versions.items() if line.is_own(at) and one.is_effective(line.fork.number)]
+        if line is main or line.parent is not main or not own:
+            return "nothing"
+        theirs = self.chance.choice(own)
+
+        def act() -> str:
+            made = self.open("main", line.code).rewind(f"{name}@{theirs.number}", "a test")
+            main.add(naive.rewind_into(line.fork, theirs, made.version))
+            main.code = line.code
+            return f"{name}@{theirs.number} as {made.version}"
+
+        return self._may("into", act)
 
     def drop(self) -> str:
         name = self.any_branch()

@@ -188,11 +188,22 @@ def rewind(head: Version, target: Version, without: Sequence[Input], line: str) 
     return dataclasses.replace(made, steps=steps, restores=restores, kind="rewind")
 
 
+def rewind_into(fork: Version, theirs: Version, number: int) -> Version:
+    """The version that goes back inside of a promotion of a branch: all is as on the branch, also the batch time."""
+    history = (*fork.history, (number, _together(fork, theirs)))
+    return dataclasses.replace(theirs, number=number, history=history, repeats=None, restores=None, kind="rewind")
+
+
+def _together(fork: Version, theirs: Version) -> Made:
+    """The rows of all versions that are a branch's own."""
+    own = [made for at, made in theirs.history if at > fork.number]
+    names = dict.fromkeys(name for made in own for name in made)
+    return {name: tuple(row for made in own for row in made.get(name, ())) for name in names}
+
+
 def promote(head: Version, fork: Version, theirs: Version, number: int, outputs: str) -> Version:
     """The version that takes over a branch: its state, its input, and unless they are kept, its outputs."""
-    own = [(at, made) for at, made in theirs.history if at > fork.number]
-    names = dict.fromkeys(name for _, made in own for name in made)
-    together = {name: tuple(row for _, made in own for row in made.get(name, ())) for name in names}
+    together = _together(fork, theirs)
     history = fork.history if outputs == "correct" else head.history
     return dataclasses.replace(
         theirs, number=number, history=(*history, (number, together if outputs == "correct" else {})),

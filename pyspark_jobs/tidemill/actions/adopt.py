@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidInput
@@ -12,6 +13,7 @@ from .contract import ActionPlan, EntryAction, Option, SeenRefs, option
 if TYPE_CHECKING:
     from ..protocol.entries import Entry
     from ..protocol.refs import Refs
+    from ..repo.fence import Fence
     from ..repo.opened import Opened
 
 
@@ -27,11 +29,14 @@ class AdoptPlan(ActionPlan):
     uuid: str
     is_copy: bool
     sources: dict[str, tuple[str | None, str]]
+    fence: Fence | None = field(default=None, repr=False)
+    """The commit that is made first at the place before, so that no other one is made there."""
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
         lines = [f"repository {self.root_before} -> {self.root}"] if self.root != self.root_before else []
         lines += [f"uuid {self.uuid} -> a new uuid"] if self.is_copy else []
+        lines += [] if self.fence is None else [f"{self.fence.place} is fenced: nothing is committed there any more"]
         return lines + [f"source `{name}`: {before} -> {after}" for name, (before, after) in self.sources.items()]
 
 
@@ -49,13 +54,14 @@ class Adopt(EntryAction):
     argument_order = ("reason", "moved", "copy", "sources")
     method = """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
 
-    `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
+    `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. If that place
+    can still be reached, it is fenced first: a batch that is at work there cannot commit. `copy`: both
     remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
     sources whose files may be read again from the folder that this code declares. The entry records `reason`.
     Returns what the repository records about itself then.
 
-    `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
-    the repository adopted or not.
+    `InvalidInput` if nothing is to be confirmed, without `moved` or `copy` at another place, or if the place where
+    it was made has versions that this one lacks. A crash leaves the repository adopted or not.
     """
 
     moved: bool = option(
@@ -76,7 +82,9 @@ class Adopt(EntryAction):
         return False
 
     def look(self, repo: Opened, seen: SeenRefs) -> AdoptPlan:
-        """Return what will happen. `InvalidInput` if there is nothing to confirm."""
+        """Return what will happen. `InvalidInput` if there is nothing to confirm, or versions were not copied."""
+        from ..repo.fence import fence_of
+
         refs, place = seen.refs, repo.place
         elsewhere = refs.root != place
         if self.moved and self.copy:
@@ -101,6 +109,7 @@ class Adopt(EntryAction):
             uuid=refs.uuid,
             is_copy=self.copy,
             sources=confirmed,
+            fence=fence_of(repo, refs) if self.moved else None,
         )
 
     def _confirmed(self, repo: Opened) -> dict[str, tuple[str | None, str]]:
@@ -122,7 +131,10 @@ class Adopt(EntryAction):
         return found
 
     def entry(self, repo: Opened, plan: AdoptPlan, refs: Refs) -> Entry:
-        """Return the entry with the place, the uuid and the folders. A copy draws its uuid here."""
+        """Fence the place before, and return the entry with the place, the uuid and the folders.
+
+        A copy draws its uuid here.
+        """
         import uuid
 
         from ..clock import now_ms
@@ -130,6 +142,8 @@ class Adopt(EntryAction):
         from ..protocol.refs_log import position
 
         del repo
+        if plan.fence is not None:
+            plan.fence.create()
         confirmed = {name: after for name, (_, after) in plan.sources.items()}
         new_uuid = uuid.uuid4().hex if plan.is_copy else plan.uuid
         place = position(refs, now_ms())

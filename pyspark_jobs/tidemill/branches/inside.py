@@ -10,7 +10,7 @@ from ..errors import InvalidInput
 from ..protocol.history import effective, is_effective, last_forget, replaced_at
 from ..protocol.kinds import Changes
 from ..protocol.named import Object
-from ..protocol.records import INSIDE, AddedOutput, Commit
+from ..protocol.records import INSIDE, AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import refuse_if_gone
 from ..repo.code import promoted_code
@@ -144,7 +144,7 @@ def _promotion(repo: Opened, head: Commit, target: Commit) -> Commit | None:
         if made.promoted is None or made.promoted.branch != target.branch or made.promoted.version < target.version:
             continue
         theirs = Steps(repo, made)
-        if any((one.branch, one.version) == (target.branch, target.version) for one in theirs.all):
+        if VersionOf(target.branch, target.version) in theirs.all:
             return made
     return None
 
@@ -175,14 +175,17 @@ def _branch_of(repo: Opened, version: int) -> str:
 
 
 def _same_input(repo: Opened, promotion: int, target: Commit | None) -> int | None:
-    """Return the version of a promoted branch that repeats `target`, if a rewind may go there."""
+    """Return the version of a promoted branch that repeats `target`, if a rewind may go there.
+
+    Those with near numbers are read first, because a replay of whole branches keeps the numbers.
+    """
     made = repo.log.commit(promotion)
     refs, promoted = repo.initialised(), made.promoted
     if target is None or promoted is None or promoted.branch in refs.dropped:
         return None
     branch = on_branch(repo, refs.name_of(promoted.branch))
-    for commit in own_versions(branch, branch.log.commit(promoted.version)):
-        repeats = commit.replays
-        if repeats is not None and (repeats.branch, repeats.version) == (target.branch, target.version):
-            return commit.version
-    return None
+    if target.version < branch.log.first:
+        return None
+    wanted, theirs = VersionOf(target.branch, target.version), branch.log.commit(promoted.version)
+    near = sorted(effective(theirs, branch.log.first), key=lambda one: abs(one - target.version))
+    return next((one for one in near if branch.log.commit(one).replays == wanted), None)

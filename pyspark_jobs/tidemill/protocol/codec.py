@@ -22,6 +22,7 @@ from .entries import ENTRIES, Entry
 from .records import (
     FEATURES,
     FORMAT_VERSION,
+    MOVED,
     Commit,
     Kind,
     Plan,
@@ -54,6 +55,8 @@ _KINDS = {Commit: typing.get_args(Kind), Plan: typing.get_args(PlanKind)}
 _SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
 _SUFFIX_BYTES = 47
 _RESTORE = "restore the object from a backup; nothing is repaired silently"
+MOVED_TO = "the repository was moved to"
+"""Words of the error that a fence raises, before the URI."""
 
 
 def encode(record: AnyRecord) -> bytes:
@@ -147,6 +150,12 @@ def _check_understood(raw: dict[str, Any], expected: str, name: str) -> None:
     if version != FORMAT_VERSION:
         raise CorruptState(
             f"read {expected} `{name}`: found format {str(version)[:80]}, expected {FORMAT_VERSION}", hint=_RESTORE
+        )
+    if isinstance(requires, list) and MOVED in requires:
+        raise InvalidInput(
+            f"read {expected} `{name}`: the repository was moved to `{str(raw.get('reason'))[:400]}`, and nothing is "
+            "committed here any more",
+            hint="use the root of that place; to move the repository back, remove this folder and copy that one here",
         )
     unknown = [word for word in requires if word not in FEATURES] if isinstance(requires, list) else []
     if unknown:

@@ -91,8 +91,11 @@ class Changes(TypedDict, total=False):
 
 
 RECORDED = frozenset(
-    {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays", "computed", "asked"}
-)
+    {
+        "attempt", "plan_id", "code", "airflow", "published_through", "committed_ms", "replays", "computed", "asked",
+        "requires",
+    }
+)  # fmt: skip
 """What each commit says about itself, whatever its kind."""
 BATCH = frozenset({
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
@@ -163,7 +166,7 @@ KINDS: dict[Kind, Rules] = {
         changes=frozenset({"reason", "ledger", "rows", "requeued", "released", "waiting"}), replayed="requeues"
     ),
     "rewind": Rules(
-        changes=RESTORED | _BACK | {"restores", "skipped", "quarantine", "promoted", "promotions", "requires"},
+        changes=RESTORED | _BACK | {"restores", "skipped", "quarantine", "promoted", "promotions"},
         replayed="nothing", goes_back=True, withdraws=True, adds_published=True, brings_operators="rewound in version",
     ),
     "promote": Rules(

@@ -31,6 +31,8 @@ Kind = Literal[
 
 INSIDE = "rewind-into-promotion"
 """A commit of kind `rewind` that has `promoted`: it takes over an earlier version of a branch that was promoted."""
+MOVED = "moved-repository"
+"""A commit that fences a place that the repository has left. Nobody reads it, and no release has this feature."""
 FEATURES: frozenset[str] = frozenset({INSIDE})
 """What `requires` of a record may name: features that a reader must have to read the record correctly."""
 

@@ -41,12 +41,13 @@ def correct(repo: Opened, origin: Origin, kind: Kind, changes: Changes, unneeded
     check_history(repo, origin.head, origin.number - 1)
     _check_added(repo, kind, changes)
     plan = repo.log.plan(origin.number, origin.parent)
+    through = published_through(repo, origin.head) if any((unneeded or {}).values()) else origin.number - 1
     said: Changes = {
         "attempt": uuid.uuid4().hex[:12],
         "plan_id": "" if plan is None else plan.plan_id,
         "code": {"reference": repo.reference, "tidemill": version_of_tidemill()},
         "airflow": airflow(),
-        "published_through": published_through(repo, origin.head),
+        "published_through": through if repo.publishes else -1,
         "committed_ms": now_ms(),
     }
     made = repo.log.create_commit(successor(origin, kind, said | changes)).commit

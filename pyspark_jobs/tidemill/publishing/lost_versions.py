@@ -59,8 +59,8 @@ def _refuse(repo: Opened, sink: Sink, name: str, through: int) -> None:
         raise CorruptState(
             f"sink `{name}` at `{sink.path}` has {count_of(len(lost), 'file')} of versions after {through}, for "
             f"example `{lost[0].name}`: the repository published them, but has lost their commits",
-            hint="restore the newest backup of the repository; without one, `tidemill verify` says of each file what "
-            "to do. If the repository goes on at another place, leave the files: they are published from there",
+            hint="if the repository goes on at another place, leave the files, which are published from there. "
+            "Otherwise restore its newest backup; without one, `tidemill verify` says of each file what to do",
         )
 
 

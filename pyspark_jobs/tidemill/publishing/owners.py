@@ -54,7 +54,10 @@ class Shared:
 
 
 NOT_SHARED = Shared()
-_REPLACE = "; or delete them once ours are published: run(replace_sink=True) or --replace-sink"
+_REPLACE = (
+    "; or, if their rows are not needed any more, delete them once ours are published: run(replace_sink=True) or "
+    "--replace-sink"
+)
 
 
 def missing_sinks(repo: Opened, head: Commit | None) -> list[str]:
@@ -154,8 +157,7 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
             raise InvalidInput(
                 f"sink `{output.name}` at `{output.sink.path}`: what another repository wrote there can be deleted "
                 "only from a folder of files",
-                hint="give the sink another path, or delete it yourself; or keep it: run(adopt_sink=True) or "
-                "--adopt-sink",
+                hint="give the sink another path; or keep it: run(adopt_sink=True) or --adopt-sink",
             )
         if others:
             (adopted if accepted.adopt_sink else replaced).add(output.name)

@@ -195,7 +195,7 @@ def published_through(repo: Opened, head: Commit | None) -> int:
         return -1
     for commit in _left(repo, head):
         todo = [work for work in works(repo, commit) if not _is_lost_function(repo, work)]
-        if not all(_is_recorded(repo, work) for work in todo):
+        if any(_record(repo, work) is None for work in todo):
             return commit.version - 1
     return head.version
 
@@ -249,7 +249,8 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
         withdraws = [(one, record) for one, record in records if record not in former]
         try:
             change = dataclasses.replace(_change(repo, work, withdraws), there=there)
-            applied = Applied() if sink is None or _is_void(sink, change) else asked.applied(sink, change, place)
+            is_silent = sink is None or (work.is_gone and _is_void(sink, change))
+            applied = Applied() if sink is None or is_silent else asked.applied(sink, change, place)
         except CorruptState:
             if not _is_given_up(repo, work):
                 raise
@@ -284,7 +285,7 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
 
 
 def _is_void(sink: Sink, change: Change) -> bool:
-    """Whether there is nothing to call a function for: the version was withdrawn before it was called."""
+    """Whether there is nothing to call a function for that was not called before its version was withdrawn."""
     return asked.is_called(sink) and not change.adds and not change.withdraws
 
 

@@ -374,8 +374,8 @@ class Drain:
         """Commit. If another attempt has the number, or the disk is full, delete what this one stored."""
         try:
             committed = self.repo.log.create_commit(ours)
-        except (Fenced, StoreUnavailable) as error:
-            if isinstance(error, Fenced) or is_full(error):
+        except (Fenced, InvalidInput, StoreUnavailable) as error:  # invalid: the place was fenced
+            if not isinstance(error, StoreUnavailable) or is_full(error):
                 discard(self.repo.store, ours)
             raise
         if committed.outcome == "already":

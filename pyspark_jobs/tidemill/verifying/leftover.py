@@ -27,8 +27,10 @@ from ..sinks.folder import Folder
 from ..sinks.joined import batch_ids_in, can_join
 from ..values import dataclass
 
-_BACKUP = "restore the newest backup of the repository"
-_ELSEWHERE = "If the repository goes on at another place, leave it there: it is published from that place"
+_BACKUP = (
+    "if the repository goes on at another place, leave the file, which is published from there. Otherwise restore the "
+    "newest backup of the repository; without one,"
+)
 
 
 @dataclass
@@ -63,16 +65,13 @@ class Leftovers:
         lacking = {version: record for version, record in others.items() if not self._has_all(record)}
         if not lacking:
             affects = f"readers of sink `{self.sink}`: rows come twice"
-            return affects, (
-                f"{_BACKUP}; without one, move the file out of the folder; runs make its rows again from their input. "
-                f"{_ELSEWHERE}"
-            )
+            return affects, (f"{_BACKUP} move the file out of the folder; runs make its rows again from their input")
         only = f"no other file of sink `{self.sink}` has the rows of {versions_of(list(lacking))}"
         if not all(self._can_publish(record) for record in lacking.values()):
             return f"{only}, and the repository no longer keeps them", self._kept()
         return only, (
-            f"{_BACKUP}; without one, move the file out of the folder and keep it until `tidemill publish --from "
-            f"{min(lacking.values())} --sink {self.sink}` has published these versions again. {_ELSEWHERE}"
+            f"{_BACKUP} move the file out of the folder, and keep it until `tidemill publish --from "
+            f"{min(lacking.values())} --sink {self.sink}` has published these versions again"
         )
 
     def withdrawn(self, by: int) -> str:
@@ -95,7 +94,7 @@ class Leftovers:
         return f"move it out of the folder, and run `tidemill publish --from {version} --sink {self.sink}`"
 
     def _kept(self) -> str:
-        return f"{_BACKUP}; without one, keep the file, and give the sink another path. {_ELSEWHERE}"
+        return f"{_BACKUP} keep the file, and give the sink another path"
 
     def _versions_in(self, one: Seen) -> set[int] | None:
         """Return the versions whose rows a file has. None: it cannot be read."""
@@ -133,4 +132,4 @@ class Leftovers:
 
 def unknown_elsewhere(sink: Sink, one: Seen) -> str:
     """Return what to do with rows of a version that no commit names, in a place that is no folder."""
-    return f"{_BACKUP}; without one, save the rows of version {one.version} from {sink.uri}, and take them back there"
+    return f"{_BACKUP} save the rows of version {one.version} from {sink.uri}, and take them back there"

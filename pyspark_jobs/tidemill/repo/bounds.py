@@ -26,11 +26,12 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
     check_unit(value_ms, what, now)
     if value_ms < 0:
         raise InvalidInput(f"{what} is {value_ms} ms, which is before 1970")
+    if value_ms > LAST_MS:
+        raise InvalidInput(f"{what} is {value_ms} ms, expected a time before the year 10000")
     if value_ms > now + tolerance_ms:
-        shown = iso(value_ms) if value_ms <= LAST_MS else f"{value_ms} ms"
         raise InvalidInput(
-            f"{what} is {shown}, but the clock says {iso(now)}; batch time never goes back, so later batches would "
-            "wait for it",
+            f"{what} is {iso(value_ms)}, but the clock says {iso(now)}; batch time never goes back, so later batches "
+            "would wait for it",
             hint="give an earlier time; or, if it is meant, raise the setting `tidemill.batch_time_tolerance`",
         )
     return value_ms

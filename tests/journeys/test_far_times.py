@@ -37,6 +37,10 @@ def pipeline(p: tm.Pipeline, world: World) -> None:
     read.write(tm.Parquet(world.sink("by-day"), partitionBy="d"), name="by-day")
 
 
+def by_time(p: tm.Pipeline, world: World) -> None:
+    world.read(p).groupBy("ts", "d").agg(n=tm.count(), name="by-time")
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     world = World(tmp_path, pipeline, format="parquet", schema=SCHEMA)
@@ -68,6 +72,16 @@ def test_a_key_and_its_history_are_shown(world: World, call: Call) -> None:
     for command in ("history", "explain"):
         status, out, err = call(command, place, "--operator", "last", "--key", "b")
         assert status == Exit.DONE and json.dumps(FAR) in out, err
+    timed = World(world.folder, by_time, root="timed", format="parquet", schema=SCHEMA)
+    timed.run()
+    key = json.dumps([FAR["last"], FAR["d"]])
+    for command in (["state"], ["history", "--no-rows"]):
+        status, out, err = call(*command, f"{timed.root}/shop", "--operator", "by-time", "--key", key)
+        assert status == Exit.DONE and (FAR["last"] in out or '{"n": 1}' in out), err
+        status, _, err = call(
+            *command, f"{timed.root}/shop", "--operator", "by-time", "--key", '["soon", "2024-01-01"]'
+        )
+        assert status == Exit.FAILED and "does not fit the key columns" in err
     for command in (["state", place, "--operator", "last"], ["outputs", place, "--sink", "last"]):
         status, out, err = call(*command)
         assert status == Exit.DONE and FAR["last"] in out and FAR["d"] in out, err

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..clock import now_ms
+from ..counts import noun_with_names
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
 from ..protocol.records import Commit, Plan
@@ -58,11 +59,19 @@ def check_planned(plan: Plan, head: Commit | None, tolerance_ms: int) -> None:
             f"plan {plan.number} cannot have a batch time before {iso(head.batch_time_ms)}, that of version "
             f"{head.version}, but the clock says {iso(now)}",
             hint=f"if a clock was ahead when version {head.version} was made, set the batch time back with "
-            f"`tidemill reset --batch-time {iso(now)}`, which also ends a plan that is open",
+            f"`tidemill reset --batch-time {iso(now)}`, which also ends a plan that is open" + _followed(head, now),
         )
     raise InvalidInput(
         f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
         hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
+    )
+
+
+def _followed(head: Commit, now: int) -> str:
+    """Return advice for watermarks that are ahead, too: with `idle` they follow the batch time."""
+    ahead = [name for name, at_ms in head.watermarks.items() if at_ms > now]
+    return (
+        f"; {noun_with_names('watermark', ahead)} may have followed it, and --watermark sets it back" if ahead else ""
     )
 
 

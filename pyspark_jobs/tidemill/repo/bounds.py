@@ -70,9 +70,7 @@ def check_planned(plan: Plan, head: Commit | None, tolerance_ms: int) -> None:
 def _followed(head: Commit, now: int) -> str:
     """Return advice for watermarks that are ahead, too: with `idle` they follow the batch time."""
     ahead = [name for name, at_ms in head.watermarks.items() if at_ms > now]
-    return (
-        f"; {noun_with_names('watermark', ahead)} may have followed it, and --watermark sets it back" if ahead else ""
-    )
+    return f"; --watermark sets back {noun_with_names('watermark', ahead)}, which may have followed it" if ahead else ""
 
 
 def check_clock(store: Store) -> None:

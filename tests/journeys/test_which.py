@@ -14,8 +14,10 @@ import pytest
 import tidemill as tm
 from tests.journeys.conftest import Call
 from tests.journeys.shop import PIPELINE
+from tests.servers.s3 import S3Server
 from tests.world import World, run
 from tidemill.errors import Exit
+from tidemill.store import open_store
 
 
 def two(p: tm.Pipeline, world: World) -> None:
@@ -265,3 +267,21 @@ def test_files_are_named_with_their_source_if_there_are_several(world: World, ca
 
     with pytest.raises(tm.InvalidInput, match="`a.csv` of source `(left|right)`"):
         run(world.but(failing, root="other").open())
+
+
+def test_a_file_on_s3_is_found_by_its_uri(s3_server: S3Server) -> None:
+    root, lake = s3_server.new_root(), s3_server.new_root()
+    options = {"root": s3_server.options, "source": s3_server.options}
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(lake, format="csv", schema="k string, v int", recursiveFileLookup=True), name="lake")
+    rows.groupBy("k").agg(n=tm.count(), name="counts")
+    store = open_store(lake, s3_server.options)
+    store.put("day/a b.csv", b"a,1\n")
+    r = tm.open(p, root, storage_options=options)
+    r.init()
+    run(r)
+    store.put("day/c.csv", b"a,1\n")
+    for one in (r, tm.read(root, "shop", storage_options=options)):
+        for way in ("day/a b.csv", f"{lake}/day/a b.csv"):
+            assert standings(one, way) == [("lake", "read", "0", "same")]
+        assert standings(one, f"{lake}/day/c.csv") == [("lake", "waiting", None, "same")]

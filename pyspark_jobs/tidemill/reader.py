@@ -6,6 +6,7 @@ writes nothing, and runs nothing that the repository stores.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -321,7 +322,7 @@ class Reader:
         for line in explain(self.opened, operator, None if key is ... else key, key is not ...):
             print(line)  # noqa: T201
 
-    def which(self, file: str | tuple[str, str]) -> list[FileStanding]:
+    def which(self, file: str | os.PathLike[str] | tuple[str, str]) -> list[FileStanding]:
         """Return what the pipeline did with a file: which version read it, or whether it waits.
 
         `file`: its path below the folder of its source, its whole path or URI, or a pair of source and path. The result

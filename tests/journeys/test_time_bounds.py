@@ -114,6 +114,26 @@ def test_after_a_clock_was_ahead_no_plan_is_written_until_the_batch_time_is_rese
     assert abs(r.head.batch_time_ms - now_ms()) < DAY and r.head.counts.applied_rows == 1
 
 
+def test_watermarks_that_followed_a_clock_ahead_are_named(world: World) -> None:
+    def idle(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, "rows").withWatermark("ts", "1 minute", idle="1 hour")
+        rows.groupBy("k", tm.window("ts", "1 minute")).agg(n=tm.count(), name="n", outputMode="append")
+
+    world = world.but(idle)
+    world.arrive([row(0)])
+    world.run()
+    far = world.open(conf=set_to(batch_time_tolerance="1000 days"))
+    far.sweep(engine="local", batch_time=now_ms() + 500 * DAY)
+    r = world.open(init=False)
+    assert r.head.watermarks["rows.ts"] > now_ms() + 400 * DAY
+    world.arrive([row(1)])
+    with pytest.raises(tm.InvalidInput, match="--watermark sets back watermark `rows.ts`, which may have followed it"):
+        run(r)
+    r.reset(batch_time=now_ms(), watermark="2024-01-01T00:00:00Z", reason="the clock was ahead")
+    run(r)
+    assert (r.head.counts.applied_rows, r.head.counts.late_rows) == (1, 0)
+
+
 def test_a_plan_that_a_clock_ahead_left_ends_with_the_reset_of_the_hint(world: World) -> None:
     world.arrive([row(0)])
     far = set_to(batch_time_tolerance="1000 days")

@@ -14,8 +14,10 @@ import pytest
 import tidemill as tm
 from tests.journeys.conftest import Call
 from tests.journeys.shop import PIPELINE
+from tests.servers.s3 import S3Server
 from tests.world import World, run
 from tidemill.errors import Exit
+from tidemill.store import open_store
 
 
 def two(p: tm.Pipeline, world: World) -> None:
@@ -150,6 +152,49 @@ def test_a_file_that_is_nowhere_is_an_error_that_names_the_places(world: World) 
             r.which(7)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "text", ["", ".", "/", "..", "a.csv/", "s3://x/a.csv", "http://x/a", "a\0b", "/requeued/x", "~"]
+)
+def test_a_text_that_can_be_no_file_is_no_file(world: World, text: str) -> None:
+    put(world, "a.csv", [("a", 1)])
+    world.run()
+    for r in readers(world):
+        with pytest.raises(tm.InvalidInput, match="no source has this file, and none has read it"):
+            r.which(text)
+        with pytest.raises(tm.InvalidInput, match="credentials") as refused:
+            r.which("s3://key:hidden@lake/a.csv")
+        assert "hidden" not in str(refused.value)
+
+
+def test_a_path_may_be_written_in_any_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a b%20c"
+    folder.mkdir()
+    world = World(folder)
+    path = world.put("x %41.csv", [("a", 1)])
+    world.run()
+    monkeypatch.chdir(folder)
+    (folder / "link").symlink_to("in")
+    ways = ["x %41.csv", path, str(path), f"file://{path}", path.as_uri(), "in/x %41.csv", "./link/../in/x %41.csv",
+            "link/x %41.csv"]  # fmt: skip
+    for r in readers(world):
+        for way in ways:
+            assert standings(r, way) == [("source", "read", "0", "same")], way
+
+
+def test_a_source_of_one_file_has_it_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "one.csv"
+    file.write_text("a,1\n")
+
+    def single(p: tm.Pipeline, world: World) -> None:
+        rows = p.read(tm.Files(str(file), format="csv", schema="k string, v int"), name="single")
+        rows.groupBy("k").agg(n=tm.count(), name="counts")
+
+    world = World(tmp_path, single)
+    world.run()
+    for r in readers(world):
+        assert standings(r, "one.csv") == standings(r, file) == [("single", "read", "0", "same")]
+
+
 def test_earlier_files_of_a_source_that_starts_with_the_latest(tmp_path: Path) -> None:
     world = World(tmp_path, start="latest")
     world.put("old.csv", [("a", 1)])
@@ -222,3 +267,21 @@ def test_files_are_named_with_their_source_if_there_are_several(world: World, ca
 
     with pytest.raises(tm.InvalidInput, match="`a.csv` of source `(left|right)`"):
         run(world.but(failing, root="other").open())
+
+
+def test_a_file_on_s3_is_found_by_its_uri(s3_server: S3Server) -> None:
+    root, lake = s3_server.new_root(), s3_server.new_root()
+    options = {"root": s3_server.options, "source": s3_server.options}
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(lake, format="csv", schema="k string, v int", recursiveFileLookup=True), name="lake")
+    rows.groupBy("k").agg(n=tm.count(), name="counts")
+    store = open_store(lake, s3_server.options)
+    store.put("day/a b.csv", b"a,1\n")
+    r = tm.open(p, root, storage_options=options)
+    r.init()
+    run(r)
+    store.put("day/c.csv", b"a,1\n")
+    for one in (r, tm.read(root, "shop", storage_options=options)):
+        for way in ("day/a b.csv", f"{lake}/day/a b.csv"):
+            assert standings(one, way) == [("lake", "read", "0", "same")]
+        assert standings(one, f"{lake}/day/c.csv") == [("lake", "waiting", None, "same")]

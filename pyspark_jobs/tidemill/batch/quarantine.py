@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from ..quarantine.rows import AHEAD, AS_GIVEN, CONTENT, FAILED, LATE, REJECT_SCH
 from ..schema import records_batch, shown_cells
 from ..schema.kernels import pc
 from ..sources.contract import HIDDEN, ROW
-from ..units import iso
+from ..units import duration_text, iso
 from ..values import dataclass
 from .batch import Batch
 
@@ -94,7 +93,7 @@ def ahead_rejects(
     """Return rows whose event time is too far after the batch time, for quarantine."""
     rule, columns = batch.job.watermarks[watermark], [name for name in ahead.schema.names if name not in HIDDEN]
     reason = (
-        f"ahead: more than {timedelta(milliseconds=rule.max_ahead_ms or 0)} (maxAhead) after the batch time "
+        f"ahead: more than {duration_text(rule.max_ahead_ms or 0)} (maxAhead) after the batch time "
         f"{iso(batch.plan.batch_time_ms)}, "
         f"so the row does not move the watermark `{watermark}`"
     )

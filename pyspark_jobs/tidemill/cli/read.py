@@ -287,8 +287,6 @@ def _key(text: str, key: pa.Schema) -> Any:
 def _key_cell(part: Any, kind: pa.DataType) -> Any:
     """Convert one part of a `--key` to the column's type. It has the form that `state` prints: times in UTC, bytes as
     `0x…`, maps as pairs. Other text for a binary column is its UTF-8 bytes."""
-    from datetime import UTC, datetime
-
     import pyarrow as pa
 
     from ..schema import string_array
@@ -301,10 +299,30 @@ def _key_cell(part: Any, kind: pa.DataType) -> Any:
         return [_key_cell(item, kind.value_type) for item in part]
     if pa.types.is_map(kind):
         return [(_key_cell(name, kind.key_type), _key_cell(value, kind.item_type)) for name, value in part]
-    if pa.types.is_timestamp(kind):
-        time = datetime.fromisoformat(part)
-        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _key_time(str(part), kind)
     text = str(part).lower() if isinstance(part, bool) else str(part)
     if pa.types.is_binary(kind) and text.startswith("0x"):
         return bytes.fromhex(text[2:])
     return string_array([text]).cast(kind).to_pylist()[0]
+
+
+def _key_time(text: str, kind: pa.DataType) -> Any:
+    """Convert the text of a time or a date; after the year 9999 to a value of Arrow, because Python has none."""
+    from datetime import UTC, date, datetime
+
+    import pyarrow as pa
+
+    from ..schema import string_array
+    from ..sinks.far_times import times_from_text
+
+    try:
+        if pa.types.is_date(kind):
+            return date.fromisoformat(text)
+        time = datetime.fromisoformat(text)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    except ValueError:
+        found = times_from_text(pa.table({"value": string_array([text])}), pa.schema([pa.field("value", kind)]))
+        if found is None:
+            raise
+        return found.column(0)[0]

@@ -109,13 +109,12 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """Return the values as Python objects, or as in JSON if a time is outside Python's years 1 to 9999."""
     import pyarrow as pa
 
-    try:
-        values: list[Any] = _times(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
-    except (OverflowError, ValueError):
-        from ..sinks.json_text import rows_to_json
+    from ..sinks.json_text import python_values
 
-        values = [json.loads(line).get("value") for line in rows_to_json(pa.table({"value": column})).splitlines()]
-    return values
+    try:
+        return _times(column) if pa.types.is_timestamp(column.type) else python_values(column)
+    except (OverflowError, ValueError):
+        return python_values(column)
 
 
 def _times(column: pa.ChunkedArray) -> list[datetime | None]:

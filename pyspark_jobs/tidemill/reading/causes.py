@@ -23,6 +23,7 @@ from ..repo.input_files import is_as_read, listed_files
 from ..repo.opened import Opened
 from ..schema import int64_scalar
 from ..schema.kernels import pc
+from ..sinks.json_text import python_rows
 from ..sources.contract import SourceFile, named_file
 from ..state.table import has_key_of
 from ..values import dataclass
@@ -148,7 +149,7 @@ class _OfKey:
             key = self.key.select(columns)
             keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)
             table = table.filter(has_key_of(keys, key))
-            self.rows += _in_window(table, given, self.key).to_pylist()
+            self.rows += python_rows(_in_window(table, given, self.key))
 
     def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Ignore rows for a sink."""

@@ -31,6 +31,7 @@ from ..repo.opened import Opened
 from ..repo.versions import branch_name
 from ..schema import differs, field_changes, one_array
 from ..schema.kernels import pc
+from ..sinks.json_text import python_rows
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
 from ..units import iso
@@ -50,8 +51,8 @@ class KeyVersion(NotebookResult):
     """A version in which the state of a key changed. `value` is the new state, or None if it was removed.
 
     The value is a scalar for an unnamed state, a dict for named columns, and a list of dicts if a key has several rows,
-    such as windows or the elements of a list. `kind` is that of the commit, `init` for initial state. `code` says
-    which functions ran, `airflow` in which Airflow task.
+    such as windows or the elements of a list. Times outside of the years 1 to 9999 are ISO text. `kind` is that of the
+    commit, `init` for initial state. `code` says which functions ran, `airflow` in which Airflow task.
 
     `files`, `rows` and `fired` are read when they are first used. `is_oldest`: older versions are no longer kept, so
     the value may be older than this version. `branch`: the promoted branch to which the version belongs, or None.
@@ -389,7 +390,7 @@ def _deadlines(rows: pa.Table) -> set[int]:
 
 
 def _value(sight: _Sight, has_sub_keys: bool) -> Any:
-    rows = sight.shown.to_pylist()
+    rows = python_rows(sight.shown)
     if has_sub_keys:
         return rows or None
     if not rows:

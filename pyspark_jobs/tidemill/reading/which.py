@@ -6,13 +6,17 @@ the file is looked up by its name, in the ledger, in the open plan and in the fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from ..counts import count_of
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
+from ..names import inside
 from ..notebook import NotebookResult
 from ..protocol.history import is_effective
 from ..protocol.records import Commit, Plan
@@ -21,6 +25,7 @@ from ..repo.identity import folders, warn_if_moved
 from ..repo.input_files import File, is_as_read, listed_files, planned_files, source_and_path
 from ..repo.open import on_branch_of
 from ..repo.opened import Opened
+from ..secret_names import check_no_secrets
 from ..sources.asked import intake_of, is_positioned, source_folder
 from ..sources.contract import SourceFile
 from ..sources.folder import open_folder
@@ -91,13 +96,14 @@ class _Place:
     selection: Selection
 
 
-def which(repo: Opened, file: File) -> list[FileStanding]:
+def which(repo: Opened, file: File | os.PathLike[str]) -> list[FileStanding]:
     """Return what the pipeline did with a file, once for each source that has it, or has read it.
 
     `InvalidInput` for an unknown source, and if no source has the file and none has read it.
     """
     warn_if_moved(repo)
-    source, path = source_and_path(file, "which")
+    source, path = source_and_path(os.fspath(file) if isinstance(file, os.PathLike) else file, "which")
+    check_no_secrets(path, "which: the file")
     head = repo.head()
     places = _places(repo, head)
     if source and source not in places:
@@ -133,19 +139,32 @@ def _places(repo: Opened, head: Commit | None) -> dict[str, _Place]:
 
 def _pairs(source: str, place: _Place, path: str) -> list[tuple[str, str]]:
     """Return what a text may mean as a file of a source: a path below its folder, or a path or URI of its own."""
-    pairs = [] if "://" in path or path.startswith("/") else [(source, path)]
-    if place.uri is None:
-        return pairs
-    above, _, name = path.rpartition("/")
+    pairs, folder = [(source, path)], place.uri or ""
+    for uri in _uris(path) if folder else ():
+        below = f"{folder.rstrip('/')}/"
+        if uri == folder:
+            pairs.append((source, path.rpartition("/")[2]))
+        elif uri.startswith(below):
+            pairs.append((source, uri.removeprefix(below)))
+    return [pair for pair in dict.fromkeys(pairs) if _may_be_file(pair[1])]
+
+
+def _may_be_file(path: str) -> bool:
+    """Whether a file of a folder can have a path."""
     try:
-        uri = f"{folder_uri(above or ('/' if path.startswith('/') else '.'))}/{name}"
-    except TidemillError:
-        return pairs
-    if uri == place.uri:
-        pairs.append((source, name))
-    elif uri.startswith(f"{place.uri.rstrip('/')}/"):
-        pairs.append((source, uri.removeprefix(f"{place.uri.rstrip('/')}/")))
-    return list(dict.fromkeys(pairs))
+        inside(path)
+    except CorruptState:
+        return False
+    return True
+
+
+def _uris(path: str) -> Iterator[str]:
+    """Yield the URIs that a path or a URI may mean. In one of a local folder, a `%` may be escaped or mean itself."""
+    plain = path.removeprefix("file://")
+    for text in dict.fromkeys((plain, plain if plain == path else unquote(plain))):
+        above, _, name = text.rpartition("/")
+        with contextlib.suppress(TidemillError):
+            yield f"{folder_uri(above or ('/' if text.startswith('/') else '.')).rstrip('/')}/{name}"
 
 
 def _known(repo: Opened, head: Commit | None, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Known]:

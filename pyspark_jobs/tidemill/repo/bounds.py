@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..clock import now_ms
+from ..counts import noun_with_names
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
 from ..protocol.records import Commit, Plan
@@ -26,11 +27,12 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
     check_unit(value_ms, what, now)
     if value_ms < 0:
         raise InvalidInput(f"{what} is {value_ms} ms, which is before 1970")
+    if value_ms > LAST_MS:
+        raise InvalidInput(f"{what} is {value_ms} ms, expected a time before the year 10000")
     if value_ms > now + tolerance_ms:
-        shown = iso(value_ms) if value_ms <= LAST_MS else f"{value_ms} ms"
         raise InvalidInput(
-            f"{what} is {shown}, but the clock says {iso(now)}; batch time never goes back, so later batches would "
-            "wait for it",
+            f"{what} is {iso(value_ms)}, but the clock says {iso(now)}; batch time never goes back, so later batches "
+            "would wait for it",
             hint="give an earlier time; or, if it is meant, raise the setting `tidemill.batch_time_tolerance`",
         )
     return value_ms
@@ -57,12 +59,18 @@ def check_planned(plan: Plan, head: Commit | None, tolerance_ms: int) -> None:
             f"plan {plan.number} cannot have a batch time before {iso(head.batch_time_ms)}, that of version "
             f"{head.version}, but the clock says {iso(now)}",
             hint=f"if a clock was ahead when version {head.version} was made, set the batch time back with "
-            f"`tidemill reset --batch-time {iso(now)}`, which also ends a plan that is open",
+            f"`tidemill reset --batch-time {iso(now)}`, which also ends a plan that is open" + _followed(head, now),
         )
     raise InvalidInput(
         f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
         hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
     )
+
+
+def _followed(head: Commit, now: int) -> str:
+    """Return advice for watermarks that are ahead, too: with `idle` they follow the batch time."""
+    ahead = [name for name, at_ms in head.watermarks.items() if at_ms > now]
+    return f"; --watermark sets back {noun_with_names('watermark', ahead)}, which may have followed it" if ahead else ""
 
 
 def check_clock(store: Store) -> None:

@@ -180,11 +180,11 @@ def test_of_two_keys_in_one_group_the_one_that_the_emitted_row_shows_is_named(tm
     assert failure(place).startswith("the row (n=2) that operator `first` emitted for keys among `'k")
 
 
-def test_behind_two_operators_the_files_of_the_batch_are_named(tmp_path: Path) -> None:
+def test_behind_two_operators_the_row_of_the_file_is_named(tmp_path: Path) -> None:
     place = Place(tmp_path, {"0.csv": [("a", 1)]})
     second = by_row(emitting(place.rows), "n", lambda key, row, state: (row.n,), "m int", "second")
     by_row(second, "m", refusing(1, "m"), "x int", "third")
-    assert failure(place) == "the row (m=1) that operator `second` emitted from the files `0.csv`"
+    assert failure(place) == "the row (m=1) that operator `second` emitted for `0.csv` row 1"
 
 
 @pytest.mark.parametrize("limit", ["LARGEST_READ", "_MOST_ROWS"])
@@ -192,7 +192,7 @@ def test_beyond_its_limits_there_is_no_search(tmp_path: Path, monkeypatch: pytes
     place = Place(tmp_path, {"0.csv": [("a", 1)] * 3})
     by_row(emitting(place.rows), "n", refusing(1, "n"), "x int", "second")
     monkeypatch.setattr(failed_rows, limit, 2)
-    assert failure(place) == "the row (n=1) that operator `first` emitted from the files `0.csv`"
+    assert failure(place) == "the row (n=1) that operator `first` emitted for `0.csv` row 1"
 
 
 def test_a_search_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def failed_rows(
             found = _listed_rows(_row_numbers(batch, range_index, chunks, part, places))
         elif places:
             found = _emitted(batch, part, head, places)
+    if places and head.split is None and found is None:
+        found = _emitted_for(batch, part, places)
     if head.split is not None:
         return f"{what} of file {named_file(batch.plan.splits[head.split], batch.job.sources)}{found or ''}"
     return f"{what} that operator `{_emitter(batch, head)}` emitted{found or _from_files(batch)}"
@@ -69,6 +71,18 @@ def failed_rows(
 def _emitter(batch: Batch, head: ChunkHead) -> str:
     """Return the name of the operator that emitted the rows of a chunk."""
     return list(batch.job.operators)[head.order[1]]
+
+
+def _emitted_for(batch: Batch, part: GivenRows, places: Sequence[int]) -> str | None:
+    """Say for which rows of files some rows were emitted. None if their places are not known."""
+    known = [] if part.places is None else part.places.take(int64_array(places)).of_rows()
+    found: dict[str, None] = {}
+    for one in known:
+        if one is None:
+            return None
+        file = named_file(batch.plan.splits[one[0]], batch.job.sources)
+        found[file if one[1] is None else f"{file} row {one[1] + 1}"] = None
+    return f" for {_listed(list(found), len(found))}" if found else None
 
 
 def _from_files(batch: Batch) -> str:

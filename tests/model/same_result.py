@@ -62,6 +62,9 @@ def pipeline(folder: Path) -> tm.Pipeline:
     )  # fmt: skip
     totals.groupBy("bucket").agg(total=tm.sum("total"), n=tm.count(), last=tm.last("user"), name="buckets")
     rows.groupBy("shop").agg(value=tm.sum("value"), mean=tm.mean("value"), least=tm.min("value"), name="shops")
+    once = rows.dropDuplicates(["user", "shop"], name="once")
+    both = rows.unionByName(once.map_batches(lambda batch: batch, "user string, shop int, ts timestamp, value double"))
+    both.groupBy("user").agg(first=tm.first("value"), last=tm.last("shop"), n=tm.count(), name="both")
     third = rows.sql("SELECT shop, value FROM rows WHERE shop = 3")
     third.write(tm.Parquet(str(folder.parent / "three")), name="three")
     return p

@@ -125,3 +125,59 @@ def test_map_batches_behind_an_operator_returns_a_row_for_each_row(tmp_path: Pat
     world.arrive([("a", 3)])
     with pytest.raises(tm.InvalidInput, match="returned 0 rows for 1 rows, expected one for each"):
         world.run()
+
+
+def united(p: tm.Pipeline, world: World) -> None:
+    """Windows over rows that were read, rows without duplicates, and rows that a function emitted."""
+
+    def shifted(key: Any, row: Any, kept: Any) -> Any:
+        kept.update(row.id)
+        return (row.id, row.k, row.at)
+
+    rows = world.read(p).withWatermark("at", f"{HOUR_S} seconds")
+    once = rows.dropDuplicates(["id", "at"], name="once")
+    spec = tm.StateSpec.function(shifted)
+    made = rows.groupBy("k").mapWithState(spec, "int", SCHEMA, name="made").withWatermark("at", f"{HOUR_S} seconds")
+    window = tm.window("at", f"{WINDOW_S} seconds")
+    rows.unionByName(once).groupBy(window).agg(n=tm.count(), outputMode="append", name="two")
+    rows.unionByName(made).groupBy(window).agg(n=tm.count(), last=tm.last("id"), outputMode="append", name="three")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_unions_behind_operators_wait_for_all_their_streams(seed: int, tmp_path: Path) -> None:
+    rows_of = batches(seed)
+    found = []
+    for tasks in (1, 3):
+        world = World(tmp_path / str(tasks), united, schema=SCHEMA)
+        for rows in rows_of:
+            world.arrive([(number, key, (START + timedelta(seconds=at)).isoformat()) for number, key, at in rows])
+        r = world.open()
+        run(r, tasks=tasks)
+        late = [{name: one.late_rows for name, one in r.commit(n).operators.items()} for n in range(len(rows_of))]
+        found.append((late, *(r.outputs(sink=name).to_pylist() for name in ("two", "three"))))
+        assert r.verify(deep=True).problems == []
+    assert found[0] == found[1]
+
+    late, two, three = found[0]
+    newest, seen, counts, wanted = 0, set[tuple[int, int]](), dict[int, int](), []
+    ended = lambda start, mark: start + WINDOW_S <= mark  # noqa: E731
+    for rows, by_operator in zip(rows_of, late, strict=True):
+        mark = newest - HOUR_S
+        on_time = [row for row in rows if not (newest and row[2] <= mark)]
+        fresh = []
+        for row in on_time:
+            if (row[0], row[2]) not in seen:
+                seen.add((row[0], row[2]))
+                fresh.append(row)
+        starts = [row[2] // WINDOW_S * WINDOW_S for row in [*rows, *fresh]]
+        assert by_operator["two"] == sum(bool(newest) and ended(start, mark) for start in starts)
+        for start in starts:
+            if not (newest and ended(start, mark)):
+                counts[start] = counts.get(start, 0) + 1
+        newest = max([newest, *(row[2] for row in rows)])
+        over = [start for start in counts if ended(start, newest - HOUR_S)]
+        wanted += [(start, counts.pop(start)) for start in over]
+        seen = {one for one in seen if one[1] > newest - HOUR_S}
+    shown = [(int((row["window"]["start"] - START).total_seconds()), row["n"]) for row in two]
+    assert sorted(shown) == sorted(wanted)
+    assert three

@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput
 from ..forgetting import published as rewrite_published
 from ..forgetting import quarantine as rewrite_quarantine
 from ..forgetting import state as rewrite_state
-from ..forgetting.cleaning import Cleaned, look_at_former, unreachable
+from ..forgetting.cleaning import Cleaned, look_at_former
 from ..forgetting.following import give_up_forgotten, pins_below
 from ..forgetting.keys import Keys, new_salt
-from ..forgetting.left_out import is_left_out, left_label
-from ..forgetting.parts import ForgetPart, person_parts, sought_parts, whole_keys
+from ..forgetting.left_out import left_label
+from ..forgetting.parts import ForgetPart, sought_parts, whole_keys
 from ..forgetting.places import PublishedPlaces
 from ..forgetting.published import Republished
 from ..forgetting.state import Rewritten
@@ -31,44 +30,20 @@ from ..protocol.refs import MAIN
 from ..protocol.retained import floor
 from ..protocol.successor import Origin, totals
 from ..publishing.rest import Writing
-from ..reading.read import key_batch
 from ..repo.discard import discarded_if_full
 from ..repo.opened import Opened
-from ..repo.operators import committed_state, declared_operators, initial_state
+from ..repo.operators import committed_state
 from ..repo.overtaken import fenced_if_overtaken
 from ..repo.versions import unless_given_up
 from ..sinks.asked import is_called
-from ..spelling import unknown
-from ..state.columns import MapColumns
 from ..upkeep.collect import collect_garbage
 from ..values import dataclass
 from .contract import SeenBranch
 from .forget_report import ForgetReport
+from .forget_task import ForgetTask, checked_task, maps_of, refuse_missing, refuse_unknown_person
 
 if TYPE_CHECKING:
     from .forget import Forget
-
-
-@dataclass(frozen=True)
-class _Task:
-    """The keys in parts, the names that the caller agreed to leave, and the places of all sinks."""
-
-    parts: list[ForgetPart]
-    left: list[str]
-    places: PublishedPlaces
-
-    @property
-    def columns(self) -> dict[str, list[str]]:
-        """By sink, all columns that hold keys."""
-        found: dict[str, list[str]] = {}
-        for part in self.parts:
-            for sink, columns in part.columns.items():
-                found[sink] = list(dict.fromkeys([*found.get(sink, []), *columns]))
-        return found
-
-    def searches(self, sink: str) -> rewrite_published.Searches:
-        """Return the columns of a sink with their keys."""
-        return [(part.columns[sink], part.keys) for part in self.parts if sink in part.columns]
 
 
 @dataclass(frozen=True)
@@ -98,7 +73,7 @@ class _Before:
     traces: list[str]
 
 
-def _before(log: Log, origin: Origin, task: _Task) -> _Before:
+def _before(log: Log, origin: Origin, task: ForgetTask) -> _Before:
     assert origin.head is not None
     found = [traces(log, origin.head, part.keys, task.columns).lines() for part in _by_columns(task.parts)]
     return _Before(
@@ -125,17 +100,17 @@ def discard_earlier_versions(repo: Opened) -> list[str]:
 def looked(repo: Opened, asked: Forget, seen: SeenBranch) -> ForgetReport:
     """Return what would happen. Writes nothing."""
     repo.refresh()  # tags and branches that others have made keep versions, too
-    origin, task = _checked(repo, asked, repo.origin(seen.origin.head))
+    origin, task = checked_task(repo, asked, repo.origin(seen.origin.head))
     assert origin.head is not None
     before = _before(repo.log, origin, task)
     if _is_done(origin.head, task):  # an earlier call committed, and died before the rest
         return _report(repo, seen, task, _Made(), before)
     with fenced_if_overtaken(repo, origin.head, "forget"):
-        _refuse_missing(repo, origin.head, asked, task)
+        refuse_missing(repo, origin.head, asked, task)
     looking = rewrite_state.ForgetTarget(origin.number, "dry-run", dry_run=True)
     made = _made(repo, origin.head, task, looking)
     if asked.person and made.is_empty:
-        _refuse_unknown_person(repo, origin.head, asked, task)
+        refuse_unknown_person(repo, origin.head, asked, task)
     return dataclasses.replace(_report(repo, seen, task, made, before), clean=looking.clean)
 
 
@@ -143,116 +118,13 @@ def prepared(repo: Opened, asked: Forget, plan: ForgetReport, origin: Origin, to
     """Write everything again that holds a key, and return what the commit changes."""
     assert origin.head is not None
     rewriting = rewrite_state.ForgetTarget(to.number, to.attempt, stored=to.stored, clean=plan.clean)
-    task = _Task(list(plan.parts), plan.agreed, PublishedPlaces(repo, origin.head))
+    task = ForgetTask(list(plan.parts), plan.agreed, PublishedPlaces(repo, origin.head))
     with discarded_if_full(repo.store, to.attempt):
         made = _made(repo, origin.head, task, rewriting)
     return _changes(repo, origin, asked, task, made)
 
 
-def _checked(repo: Opened, asked: Forget, origin: Origin) -> tuple[Origin, _Task]:
-    head = origin.head
-    if repo.branch != MAIN:
-        this = repo.initialised().named(repo.branch)
-        raise InvalidInput(f"forget: this is {this}, expected `{MAIN}`, which publishes")
-    if head is None:
-        raise InvalidInput(f"forget: pipeline `{repo.job.pipeline}` has no version yet")
-    places = PublishedPlaces(repo, head)
-    left = _labels(repo, head, asked.left, places)
-    task = _person(repo, head, asked, places, left) if asked.person else _operator(repo, head, asked, places, left)
-    for part in task.parts:
-        if part.operator in initial_state(repo, head):
-            raise InvalidInput(
-                f"forget: operator `{part.operator}` has initial state that no batch has used yet",
-                hint="run once first",
-            )
-    if head.waiting:
-        raise InvalidInput(
-            "forget: requeued rows wait for the next batch, and may have the keys",
-            hint="run once, then forget the keys",
-        )
-    pins = pins_below(repo.initialised(), origin.number)
-    if pins and not asked.drop_refs:
-        raise InvalidInput(
-            f"forget: {', '.join(pins)} keep earlier versions, which may hold the keys",
-            hint="remove them first, or with this call: drop_refs=True or --drop-refs",
-        )
-    return origin, task
-
-
-def _labels(repo: Opened, head: Commit, left: Sequence[str], places: PublishedPlaces) -> list[str]:
-    """Return what the caller agreed to leave, as labels. `InvalidInput` for an unknown name."""
-    if isinstance(left, str):
-        raise InvalidInput(f"forget: found left={left!r}, expected a list of names")
-    known = [("operator", name) for name in {**declared_operators(repo, head), **head.schemas}]
-    known += [("sink", name) for name in dict.fromkeys((*places.sinks, *repo.job.outputs))]
-    known += [("folder", place.uri) for place in places.found.values() if place.uri]
-    for one in left:
-        if not any(is_left_out([one], *named) for named in known):
-            raise unknown("operator, sink or folder to leave", one, [name for _, name in known])
-    return sorted({left_label(*named) for named in known if is_left_out(left, *named)})
-
-
-def _operator(repo: Opened, head: Commit, asked: Forget, places: PublishedPlaces, left: list[str]) -> _Task:
-    """Return the keys of one operator."""
-    recorded = {**declared_operators(repo, head), **head.schemas}
-    if asked.operator not in recorded:
-        raise unknown("operator", str(asked.operator), recorded)
-    if isinstance(asked.keys, str | bytes):
-        raise InvalidInput(f"forget: found {type(asked.keys).__name__} as keys, expected a list of keys")
-    if not asked.keys:
-        raise InvalidInput("forget: found no key, expected at least one")
-    described = next(iter(recorded[asked.operator]["maps"].values()))
-    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget")).distinct()
-    if not len(keys.columns.schema):
-        raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
-    given = {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
-    for name, columns in given.items():
-        if repo.declared_sink(name) is not None or name not in places.sinks:
-            rewrite_published.sink_of(repo, name)
-        schema = places.columns(name)
-        if len(columns) != keys.columns.num_columns:
-            raise InvalidInput(
-                f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
-                f"({', '.join(keys.columns.schema.names)})"
-            )
-        rewrite_published.cast_key_columns(schema.empty_table(), columns, keys, f"sink `{name}`")
-    return _Task([ForgetPart(asked.operator, keys, given)], left, places)
-
-
-def _person(repo: Opened, head: Commit, asked: Forget, places: PublishedPlaces, left: list[str]) -> _Task:
-    """Return the values of a person. `InvalidInput` if something cannot be searched that the caller did not leave."""
-    if asked.operator or asked.keys or asked.columns:
-        raise InvalidInput(
-            "forget: found a person and also an operator, keys or columns, expected one of them",
-            hint="a person is looked for in all operators and sinks",
-        )
-    assert asked.person is not None
-    for column, values in asked.person.items():
-        if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
-            raise InvalidInput(f"forget: found {values!r} for column `{column}`, expected a list of values")
-    found = person_parts(repo, head, places, asked.person)
-    cannot = {name: why for name, why in found.without.items() if name not in left}
-    searched = {sink for part in found.parts for sink in part.columns} - {
-        sink for sink in places.sinks if left_label("sink", sink) in left
-    }
-    cannot |= unreachable(places, searched, left)
-    if cannot:
-        names = list(dict.fromkeys(name.partition("`")[2].removesuffix("`") for name in cannot))
-        raise InvalidInput(
-            "forget: these cannot be searched for " + ", ".join(f"`{one}`" for one in asked.person) + ": "
-            + "; ".join(f"{name} ({why})" for name, why in cannot.items()),
-            hint=f"if none of them has the person, or you clean them yourself: left={names}, or "
-            + " ".join(f"--left {name}" for name in names),
-        )  # fmt: skip
-    parts = [
-        dataclasses.replace(part, columns={sink: those for sink, those in part.columns.items() if sink in searched})
-        for part in found.parts
-        if left_label("operator", part.operator) not in left
-    ]
-    return _Task(parts, left, places)
-
-
-def _is_done(head: Commit, task: _Task) -> bool:
+def _is_done(head: Commit, task: ForgetTask) -> bool:
     """Whether an earlier call has committed this, so that only the rest is left to do."""
     made = [one for one in head.forgotten if one.version == head.version]
     return all(
@@ -261,47 +133,13 @@ def _is_done(head: Commit, task: _Task) -> bool:
     )
 
 
-def _refuse_missing(repo: Opened, head: Commit, asked: Forget, task: _Task) -> None:
-    """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
-    if asked.missing_ok or asked.person:
-        return
-    [part] = task.parts
-    missing = rewrite_state.keys_without_rows(repo, *_maps(repo, head, part.operator), part.keys)
-    if missing and not any(part.is_in(one) for one in repo.log.forgotten(head)):
-        shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
-        raise InvalidInput(
-            f"forget: operator `{asked.operator}` has no state for the key {shown} in version {head.version}",
-            hint="correct the key; if its state has ended but earlier versions or sinks hold it: missing_ok=True or "
-            "--missing-ok",
-        )
-
-
-def _refuse_unknown_person(repo: Opened, head: Commit, asked: Forget, task: _Task) -> None:
-    """Raise `InvalidInput` if nothing has a person, unless the caller accepts that or it was forgotten before."""
-    before = repo.log.forgotten(head)
-    if asked.missing_ok or all(any(part.is_in(one) for one in before) for part in task.parts):
-        return
-    assert asked.person is not None
-    shown = ", ".join(f"{column}={value!r}" for column, values in asked.person.items() for value in values)
-    raise InvalidInput(
-        f"forget: no state, published file or quarantined row has {shown} in version {head.version}",
-        hint="correct the values; if only earlier versions hold them: missing_ok=True or --missing-ok",
-    )
-
-
-def _maps(repo: Opened, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.SegmentsByMap]:
-    """Return the maps of an operator with their columns and live segments."""
-    maps = committed_state(repo, head).get(operator, {})
-    return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
-
-
-def _made(repo: Opened, head: Commit, task: _Task, to: rewrite_state.ForgetTarget) -> _Made:
+def _made(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
     with fenced_if_overtaken(repo, head, "forget"):
         return unless_given_up(repo, lambda: _make(repo, head, task, to))
 
 
-def _make(repo: Opened, head: Commit, task: _Task, to: rewrite_state.ForgetTarget) -> _Made:
+def _make(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget) -> _Made:
     """Write everything again that the commit names. A dry run also looks at the places that sinks had before."""
     state = {
         operator: _state(repo, head, operator, [one for one in task.parts if one.operator == operator], to)
@@ -330,7 +168,7 @@ def _state(
     repo: Opened, head: Commit, operator: str, parts: Sequence[ForgetPart], to: rewrite_state.ForgetTarget
 ) -> Rewritten:
     """Write the state of an operator again."""
-    columns, maps = _maps(repo, head, operator)
+    columns, maps = maps_of(repo, head, operator)
     keys: Keys | None = parts[0].keys
     if parts[0].found_by:
         keys = whole_keys(rewrite_state.key_rows(repo, columns, maps, to), parts)
@@ -339,7 +177,7 @@ def _state(
     return rewrite_state.state_without_keys(repo, operator, columns, maps, keys, to)
 
 
-def _changes(repo: Opened, origin: Origin, asked: Forget, task: _Task, made: _Made) -> Changes:
+def _changes(repo: Opened, origin: Origin, asked: Forget, task: ForgetTask, made: _Made) -> Changes:
     head = origin.head
     assert head is not None
     state = committed_state(repo, head) | {name: one.maps for name, one in made.state.items() if name in head.state}
@@ -381,7 +219,7 @@ def _metrics(head: Commit, state: Mapping[str, Any], gone: Mapping[str, Mapping[
     return found
 
 
-def _report(repo: Opened, seen: SeenBranch, task: _Task, made: _Made, before: _Before) -> ForgetReport:
+def _report(repo: Opened, seen: SeenBranch, task: ForgetTask, made: _Made, before: _Before) -> ForgetReport:
     """Return what would happen."""
     is_done = _is_done(before.head, task)
     last = before.head.version - is_done
@@ -414,7 +252,7 @@ def _report(repo: Opened, seen: SeenBranch, task: _Task, made: _Made, before: _B
     )
 
 
-def _left(repo: Opened, task: _Task, made: _Made, before: _Before) -> list[str]:
+def _left(repo: Opened, task: ForgetTask, made: _Made, before: _Before) -> list[str]:
     """Return what may still hold the keys, in words."""
     left = [f"{one}: not searched, as you agreed" for one in task.left] + before.traces
     is_of_person = bool(task.parts[0].found_by)

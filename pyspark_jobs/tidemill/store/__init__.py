@@ -88,6 +88,8 @@ def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Stor
 
 def is_lost_folder(path: str) -> bool:
     """Whether a folder is on a disk, and does not exist. A prefix on S3 exists whenever its bucket does."""
+    if path.partition("://")[0] in _S3:
+        return False
     store = folder_store(path)
     return isinstance(store, LocalStore) and not os.path.isdir(unquote(store.uri.removeprefix("file://")))
 

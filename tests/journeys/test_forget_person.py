@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,24 @@ def test_a_function_and_a_folder_that_is_gone_are_errors_by_name(tmp_path: Path)
     assert without(published(tmp_path, "totals")) == published(tmp_path, "totals") != []
     found = r.verify(forgotten=True)
     assert (found.problems, found.unsearched) == ([], ["mail"])
+
+
+def test_files_of_the_repository_of_which_this_is_a_copy_are_an_error_by_name(tmp_path: Path) -> None:
+    r = made(tmp_path)
+    shutil.copytree(tmp_path / "root", tmp_path / "copy")
+    copied = again(tmp_path).but(root="copy").open(init=False)
+    copied.adopt("a test", copy=True)
+    with pytest.raises(tm.InvalidInput, match="the repository published there of which this is a copy") as error:
+        copied.forget(PERSONAL, "request 17")
+    folders = [(tmp_path / name).as_uri() for name in SINKS]
+    assert all(f"folder `{one}`" in error.value.message for one in folders)
+    rows = published(tmp_path, *SINKS)
+    copied.forget(PERSONAL, "request 17", left=folders)
+    assert published(tmp_path, *SINKS) == rows, "the files are not those of the copy"
+    assert copied.verify(forgotten=True).problems == []
+    r.forget(PERSONAL, "request 17")
+    assert published(tmp_path, *SINKS) == without(rows)
+    assert r.verify(deep=True, forgotten=True).problems == []
 
 
 def test_several_columns_of_a_person_are_alternatives(tmp_path: Path) -> None:

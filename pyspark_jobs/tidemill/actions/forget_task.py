@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from ..errors import InvalidInput
 from ..forgetting import published as rewrite_published
 from ..forgetting import state as rewrite_state
-from ..forgetting.cleaning import unreachable
+from ..forgetting.cleaning import of_original, unreachable
 from ..forgetting.following import pins_below
 from ..forgetting.keys import Keys
 from ..forgetting.left_out import is_left_out, left_label
-from ..forgetting.parts import ForgetPart, person_parts
+from ..forgetting.parts import ForgetPart, person_parts, sought_parts
 from ..forgetting.places import PublishedPlaces
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
@@ -141,7 +141,8 @@ def _person(repo: Opened, head: Commit, asked: Forget, places: PublishedPlaces, 
     searched = {sink for part in found.parts for sink in part.columns} - {
         sink for sink in places.sinks if left_label("sink", sink) in left
     }
-    cannot |= unreachable(places, searched, left)
+    lost = unreachable(places, searched, left)
+    cannot |= lost | of_original(places, sought_parts(found.parts, left, head.version + 1), [*left, *lost])
     if cannot:
         names = list(dict.fromkeys(name.partition("`")[2].removesuffix("`") for name in cannot))
         raise InvalidInput(

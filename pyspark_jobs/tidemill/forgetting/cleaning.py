@@ -107,6 +107,21 @@ def unreachable(places: PublishedPlaces, sinks: Collection[str], left: Sequence[
     return found
 
 
+def of_original(places: PublishedPlaces, sought: Sought, left: Sequence[str]) -> dict[str, str]:
+    """Return the folders in which the repository of which this is a copy published the keys, as labels."""
+    found: dict[str, str] = {}
+    named = {sink for one in sought.keys for sink in one.entry.columns}
+    for place in (one for sink in places.sinks if sink in named for one in places.of(sink)):
+        if place.folder is None or is_left_out(left, "folder", place.uri):
+            continue
+        for file in places.files(place):
+            data = None if file.is_ours else places.content(place, file)
+            if data is not None and any(sought.rows_in_sink(place.sink, places.rows(place, file.name, data))):
+                found[left_label("folder", place.uri)] = "the repository published there of which this is a copy"
+                break
+    return found
+
+
 def _refuse_altered(uri: str, name: str, data: bytes) -> None:
     if not has_content(name, digest(data)):
         raise CorruptState(

@@ -129,6 +129,10 @@ class Sought:
         same = (other.entry for other in self.keys if other.operator == one.operator)
         return is_left_out(one.entry.left, kind, name) or any(one.entry.version in entry.again for entry in same)
 
+    def but(self, kind: str, name: str) -> Sought:
+        """Return the keys whose callers did not agree to leave something."""
+        return Sought([one for one in self.keys if not self.is_agreed(one, kind, name)])
+
     def is_left(self, sink: str, uri: str) -> bool:
         """Whether a caller agreed to leave a sink or its folder."""
         left = [name for one in self.keys for name in one.entry.left]

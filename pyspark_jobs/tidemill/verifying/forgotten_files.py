@@ -6,7 +6,7 @@ readers have taken are counted.
 
 from __future__ import annotations
 
-from ..forgetting.places import PublishedPlace, PublishedPlaces
+from ..forgetting.places import FileThere, PublishedPlace, PublishedPlaces
 from ..forgetting.sought import Sought, SoughtKeys
 from ..protocol.records import Commit
 from ..repo.opened import Opened
@@ -55,7 +55,7 @@ class ForgottenFiles:
 
     def _files(self, place: PublishedPlace, hint: str, affects: str) -> set[str]:
         """Search the files of a folder, and return their names."""
-        present = set()
+        present, elsewhere = set(), self.sought.but("folder", place.uri)
         for file in self.places.files(place):
             uri = f"{place.uri}/{file.name}"
             data = self.places.content(place, file)
@@ -63,13 +63,21 @@ class ForgottenFiles:
                 continue
             present.add(file.name)
             with self.found.unless_known(uri, affects):
-                count = self.sought.in_sink(place.sink, self.places.rows(place, file.name, data))
+                sought = self.sought if place.is_declared and file.is_ours else elsewhere
+                count = sought.in_sink(place.sink, self.places.rows(place, file.name, data))
                 if count:
                     keys = "a forgotten key" if count == 1 else f"{count} forgotten keys"
-                    self.found.add(uri, f"it holds {keys}", f"readers of sink `{place.sink}`", self._hint(place, hint))
+                    self.found.add(
+                        uri, f"it holds {keys}", f"readers of sink `{place.sink}`", self._hint(place, file, hint)
+                    )
         return present
 
-    def _hint(self, place: PublishedPlace, hint: str) -> str:
+    def _hint(self, place: PublishedPlace, file: FileThere, hint: str) -> str:
+        if not file.is_ours:
+            return (
+                "the repository published it of which this is a copy; forget the key there, and here again with "
+                f"`--left {place.uri}`"
+            )
         if self._columns_are_known(place):
             return hint
         return (

@@ -403,27 +403,37 @@ class ActionMethods(Reader):
 
     def forget(
         self,
-        operator: str,
-        keys: Sequence[Any],
-        reason: str,
+        operator: str | Mapping[str, Sequence[Any]] = "",
+        keys: Sequence[Any] = (),
+        reason: str = "",
         columns: Mapping[str, str | Sequence[str]] | None = None,
         drop_refs: bool = False,
         missing_ok: bool = False,
+        left: Sequence[str] = (),
         *,
         dry_run: bool = False,
         expect: Expect | None = None,
     ) -> ForgetReport:
-        """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
+        """Remove keys from everything that the repository keeps and publishes. Return a report.
 
-        A commit has the state of `operator` without the `keys`, and records `reason`. All earlier versions are given
-        up, and their objects are deleted, because they hold the keys. `columns`: by sink, the column (or columns, in
-        the order of the key) that holds the key in published files; files with the keys are written again without their
-        rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each key, with which
-        `verify(forgotten=True)` looks for keys that are still there.
+        `operator` and `keys`, as in `r.forget("totals", ["ann"], reason)`, are keys of one operator, as `state` prints
+        them. A mapping of columns to values in their place, as in `r.forget({"customer": [17850]}, reason)`, is a
+        person: the rows with these values of a column, or of one of several columns, in all operators and sinks that
+        the records ever named, also in sinks that were removed, renamed or moved, and in places of branches.
+        `InvalidInput` names everything that cannot be searched for a person, unless `left` names it, which the commit
+        and the report then list: an operator whose key has no such column, a sink without it, a function of
+        `foreachBatch`, a folder that cannot be reached.
+
+        A commit has the state without the keys, and records `reason`. All earlier versions are given up, and their
+        objects are deleted, because they hold the keys. `columns`, for keys of an operator: by sink, the column (or
+        columns, in the order of the key) that holds the key in published files; files with the keys are written again
+        without their rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each
+        key, with which `verify(forgotten=True)` looks for keys that are still there.
 
         `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
-        `missing_ok`: accept keys that have no state now. `left` of the report lists what Tidemill cannot clean: the
-        source's files, rows that functions wrote, files that were moved. In a dry run, the plan is such a report.
+        `missing_ok`: accept keys that have no state now, or a person whom nothing has. `left` of the report lists what
+        Tidemill cannot clean: the source's files, rows that functions wrote, files that were moved. In a dry run, the
+        plan is such a report, with the rows of each operator and sink.
 
         `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
         `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
@@ -439,7 +449,13 @@ class ActionMethods(Reader):
         made: ForgetReport = act(
             self.opened,
             Forget(
-                operator=operator, keys=keys, reason=reason, columns=columns, drop_refs=drop_refs, missing_ok=missing_ok
+                operator=operator,
+                keys=keys,
+                reason=reason,
+                columns=columns,
+                drop_refs=drop_refs,
+                missing_ok=missing_ok,
+                left=left,
             ),
             dry_run,
             expect,

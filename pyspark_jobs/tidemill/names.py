@@ -148,9 +148,13 @@ def touched_hint(branch_id: str) -> str:
     return _branch(branch_id) + "touched.json"
 
 
+PUBLISHED = "published/"
+"""The prefix of all records of what sinks made visible."""
+
+
 def published(branch_id: str, sink: str) -> str:
     """Return the prefix of the records of what a sink of a branch made visible."""
-    return f"published/{branch_id}/{sink}/"
+    return f"{PUBLISHED}{branch_id}/{sink}/"
 
 
 def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:

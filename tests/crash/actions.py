@@ -156,6 +156,12 @@ def forget(world: Place) -> Any:
     return world.open().forget("users", ["u3"], "a test", columns={"users": "user"}, drop_refs=True, missing_ok=True)
 
 
+def forget_person(world: Place) -> Any:
+    """Remove a user whose sink has moved since, so that the files at the place before are replaced."""
+    moved = world.at(world.base, world.root_name, "moved")
+    return moved.open().forget({"user": ["u3"]}, "a test", left=["by-n"], drop_refs=True, missing_ok=True)
+
+
 def branched(world: Place) -> None:
     """A branch has been replayed, and is level."""
     two_operators(world)
@@ -250,6 +256,7 @@ ACTIONS = {
     ),
     "replay an operator": Action(two_operators, replay_an_operator, is_once=True),
     "forget": Action(tagged, forget, is_once=False),
+    "forget a person": Action(tagged, forget_person, is_once=False),
     "compact what was compacted": Action(compacted_before, compact, is_once=False),
     "rewind into what was compacted": Action(compacted, lambda world: world.open().rewind(1, "a test"), is_once=True),
     "merge": Action(two_operators, lambda world: merge(world.open().opened, rule=MergeRule(1 << 40, 0)), is_once=False),

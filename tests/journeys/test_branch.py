@@ -137,15 +137,16 @@ def test_a_place_where_other_files_are_is_refused(tmp_path: Path, where: str, sa
     assert [one.name for one in r.branches()] == ["main"]
 
 
-def test_forget_names_the_places_of_branches_and_drops_these(tmp_path: Path) -> None:
+def test_forget_cleans_the_places_of_branches_and_drops_these(tmp_path: Path) -> None:
     r = three(tmp_path)
     r.branch("fix", at=1, publish_to=str(tmp_path / "place"))
     on(tmp_path, "fix").branch("nested")
     run(on(tmp_path, "fix"))
     with pytest.raises(tm.InvalidInput, match=r"branch `fix` \(version 1\), branch `nested` \(version 1\) keep"):
         r.forget("counts", ["a"], "a test")
-    made = r.forget("counts", ["a"], "a test", drop_refs=True)
-    assert f"branch `fix`: its files in `{tmp_path / 'place'}` were not looked at" in made.left
+    made = r.forget("counts", ["c"], "a test", {"counts": "k"}, drop_refs=True)
+    assert any(f"{tmp_path / 'place'}/counts/" in one for one in made.rewritten)
+    assert list((tmp_path / "place" / "counts").iterdir()) == [], "the branch published version 2, of which `c` is all"
     assert [one.name for one in r.branches()] == ["main"]
     assert r.verify(deep=True, forgotten=True).problems == []
 

@@ -186,7 +186,7 @@ def test_after_a_rewind_to_before_the_first_batch_there_is_no_state_but_files_of
 
 def test_a_renamed_operator_is_still_searched(tmp_path: Path) -> None:
     r = shop(tmp_path)
-    r.forget("spend", [ALICE], "a test")
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
 
     def spent(p: tm.Pipeline, world: World) -> None:
         made = world.read(p).groupBy("who").agg(total=tm.sum("n"), name="spent")
@@ -197,7 +197,8 @@ def test_a_renamed_operator_is_still_searched(tmp_path: Path) -> None:
     assert is_clean(renamed)
     arrive(tmp_path, (ALICE, 1))
     run(renamed)
-    assert [one.affects for one in renamed.verify(forgotten=True).problems] == ["state of `spend`"]
+    affected = {one.affects for one in renamed.verify(forgotten=True).problems}
+    assert affected == {"state of `spend`", "rows of sink `spend`", "readers of sink `spend`"}
     assert renamed.maintain().floor == 2
 
 
@@ -284,13 +285,14 @@ def test_verify_says_how_many_keys_it_looked_for_and_where_it_did_not(
     assert (found.forgotten_keys, found.unsearched) == (1, [])
     r.forget("spend", [BOB, "carol"], "a test")
     found = r.verify(forgotten=True)
-    assert (found.forgotten_keys, found.unsearched, found.problems) == (3, ["spend"], [])
+    assert (found.forgotten_keys, found.unsearched) == (3, [])
+    assert {one.affects for one in found.problems} == {"readers of sink `spend`"}, "no column was named, so it looked"
+    r.forget("spend", [BOB, "carol"], "a test", left=["spend"], missing_ok=True)
+    found = r.verify(forgotten=True)
+    assert (found.forgotten_keys, found.unsearched, found.problems) == (5, ["spend"], [])
     write_code(tmp_path)
     main(["verify", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--forgotten"])
-    said = (
-        "looked for 3 forgotten keys, but not for all of them in the files of `spend`: a `forget` named no column of it"
-    )
-    assert said in capfd.readouterr().out
+    assert "looked for 5 forgotten keys, but not for all of them in the rows of `spend`\n" in capfd.readouterr().out
 
 
 def test_forgetting_again_says_that_there_is_nothing_to_do(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -25,34 +25,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Forget(CommitAction):
-    """Remove keys of an operator from the state, from published files and from quarantine. It cannot be undone.
+    """Remove keys from the state, from published files and from quarantine. It cannot be undone.
 
-    All earlier versions can no longer be read afterwards, because they hold the keys. `verify --forgotten` looks for
-    keys that are still there.
+    Give the keys of one operator. Or give a person, the value of a column, which is looked for in all operators and
+    sinks. All earlier versions can no longer be read afterwards, because they hold the keys. `verify --forgotten` looks
+    for keys that are still there.
     """
 
     verb = "forget"
     kind = "forget"
     short_help = "Remove keys from everything that is kept and published."
     knows_tries = False  # the same call again completes what is left
-    method = """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
+    method = """Remove keys from everything that the repository keeps and publishes. Return a report.
 
-    A commit has the state of `operator` without the `keys`, and records `reason`. All earlier versions are given
-    up, and their objects are deleted, because they hold the keys. `columns`: by sink, the column (or columns, in
-    the order of the key) that holds the key in published files; files with the keys are written again without their
-    rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each key, with which
-    `verify(forgotten=True)` looks for keys that are still there.
+    `operator` and `keys`, as in `r.forget("totals", ["ann"], reason)`, are keys of one operator, as `state` prints
+    them. A mapping of columns to values in their place, as in `r.forget({"customer": [17850]}, reason)`, is a
+    person: the rows with these values of a column, or of one of several columns, in all operators and sinks that
+    the records ever named, also in sinks that were removed, renamed or moved, and in places of branches.
+    `InvalidInput` names everything that cannot be searched for a person, unless `left` names it, which the commit
+    and the report then list: an operator whose key has no such column, a sink without it, a function of
+    `foreachBatch`, a folder that cannot be reached.
+
+    A commit has the state without the keys, and records `reason`. All earlier versions are given up, and their
+    objects are deleted, because they hold the keys. `columns`, for keys of an operator: by sink, the column (or
+    columns, in the order of the key) that holds the key in published files; files with the keys are written again
+    without their rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each
+    key, with which `verify(forgotten=True)` looks for keys that are still there.
 
     `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
-    `missing_ok`: accept keys that have no state now. `left` of the report lists what Tidemill cannot clean: the
-    source's files, rows that functions wrote, files that were moved. In a dry run, the plan is such a report.
+    `missing_ok`: accept keys that have no state now, or a person whom nothing has. `left` of the report lists what
+    Tidemill cannot clean: the source's files, rows that functions wrote, files that were moved. In a dry run, the
+    plan is such a report, with the rows of each operator and sink.
 
     `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
     `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
     `maintain`: both complete it.
     """
+    argument_order = ("operator", "keys", "reason", "columns", "drop_refs", "missing_ok", "left")
 
-    operator: str = option(Option("Operator whose keys are removed.", metavar="NAME"))
+    operator: str | Mapping[str, Sequence[Any]] = option(Option("Operator whose keys are removed.", metavar="NAME"), "")
     keys: Sequence[Any] = option(
         Option(
             "Key to remove, as `state` prints it. Repeatable. For several key columns, give JSON.",
@@ -60,7 +71,18 @@ class Forget(CommitAction):
             metavar="KEY",
             parsed="keys",
             is_repeated=True,
-        )
+        ),
+        (),
+    )
+    person: Mapping[str, Sequence[Any]] | None = option(
+        Option(
+            "Instead of an operator: remove the rows with this value in all operators and sinks. Repeatable.",
+            metavar="COLUMN=VALUE",
+            parsed="lists",
+            is_repeated=True,
+            in_python=False,
+        ),
+        None,
     )
     columns: Mapping[str, str | Sequence[str]] | None = option(
         Option(
@@ -73,8 +95,25 @@ class Forget(CommitAction):
         None,
     )
     reason: str = option(Option("Why. The commit records it, so do not name the key."))
+    left: Sequence[str] = option(
+        Option(
+            "Operator, sink or folder that is not searched, because you clean it. Repeatable.",
+            metavar="NAME",
+            is_repeated=True,
+        ),
+        (),
+    )
     drop_refs: bool = option(Option("Also remove tags and branches that keep earlier versions.", parsed="flag"), False)
     missing_ok: bool = option(Option("Accept keys that have no state now.", parsed="flag"), False)
+
+    def __post_init__(self) -> None:
+        """Take a person where the method takes an operator, and what follows it as the reason."""
+        if isinstance(self.operator, Mapping):
+            object.__setattr__(self, "person", self.operator)
+            object.__setattr__(self, "operator", "")
+            if isinstance(self.keys, str) and not self.reason:
+                object.__setattr__(self, "reason", self.keys)
+                object.__setattr__(self, "keys", ())
 
     def begin(self, repo: Opened) -> bool:
         """Publish what earlier runs left, because only published files are written again."""

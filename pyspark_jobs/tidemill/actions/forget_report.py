@@ -10,7 +10,9 @@ from ..values import dataclass
 from .contract import ActionPlan
 
 if TYPE_CHECKING:
-    from ..forgetting.keys import Keys
+    from collections.abc import Sequence
+
+    from ..forgetting.parts import ForgetPart
     from ..protocol.records import Commit
 
 
@@ -23,7 +25,10 @@ class ForgetReport(ActionPlan):
     deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
     longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
     cannot clean, in words. `done_in`: the newest version, if it has forgotten these keys already; then the call only
-    completes what is left. `these`: the keys. `clean`: objects and files that were read and have none of them.
+    completes what is left. `clean`: objects and files that were read and have none of them.
+
+    For a person, `person` names the columns, and `operator` and `rows` are empty. `operators` has the rows of all
+    operators, by map, and `sinks` how many rows of each sink went. `agreed` is what the caller agreed to leave.
     """
 
     operator: str
@@ -34,20 +39,25 @@ class ForgetReport(ActionPlan):
     versions: tuple[int, int] | None
     dropped: list[str]
     left: list[str]
-    these: Keys = field(repr=False)
+    parts: Sequence[ForgetPart] = field(repr=False)
+    person: str = ""
+    operators: dict[str, dict[str, int]] = field(default_factory=dict)
+    sinks: dict[str, int] = field(default_factory=dict)
+    agreed: list[str] = field(default_factory=list)
     clean: set[str] = field(default_factory=set, repr=False)
     removed: list[str] = field(default_factory=list)
     done_in: int | None = None
     version: int | None = None
     commit: Commit | None = field(default=None, repr=False)
-    columns: dict[str, list[str]] = field(default_factory=dict, repr=False)
-    """By sink: the columns in which the keys are looked for."""
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
-        gone = ", ".join(f"{count_of(count, 'row')} of map `{name}`" for name, count in self.rows.items())
-        lines = [f"operator `{self.operator}`: {count_of(self.keys, 'key')} will be removed ({gone or 'no live row'})"]
+        lines = [
+            f"operator `{name}`: {self._said_keys(name)} will be removed ({_said_rows(rows)})"
+            for name, rows in self.operators.items()
+        ]
         lines = lines if self.done_in is None else [self.said_done()]
+        lines += [f"sink `{name}`: {count_of(count, 'row')} will be removed" for name, count in self.sinks.items()]
         lines += [f"rewritten: {one}" for one in self.rewritten]
         lines += [f"quarantine: {count_of(count, 'row')} of {name}" for name, count in self.quarantined_rows.items()]
         lines += [f"removed: {one}" for one in self.dropped]
@@ -56,16 +66,27 @@ class ForgetReport(ActionPlan):
             lines.append(f"{versions_of(range(first, last + 1))} will no longer be readable")
         return lines + [f"left: {one}" for one in self.left]
 
+    def _said_keys(self, operator: str) -> str:
+        if not self.person:
+            return count_of(self.keys, "key")
+        ours = (one.keys.columns.schema.names[0] for one in self.parts if one.operator == operator)
+        return "keys with " + ", ".join(f"`{name}`" for name in sorted(set(ours)))
+
     def said_done(self) -> str:
         """Return that an earlier call has done it, in words."""
         return f"version {self.done_in} has forgotten {count_of(self.keys, 'key')} already"
 
     def content(self) -> Any:
         """Return all that will happen, and to which keys."""
-        return [self.lines(), self.these.columns.to_pylist(), self.columns]
+        return [self.lines(), [[one.operator, one.keys.columns.to_pylist(), one.columns] for one in self.parts]]
 
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, or was done, for machines."""
-        shown = ("operator", "keys", "rows", "rewritten", "removed", "quarantined_rows", "dropped", "left", "done_in")
+        shown = ("operator", "person", "keys", "rows", "operators", "sinks", "rewritten", "removed", "quarantined_rows",
+                 "dropped", "left", "agreed", "done_in")  # fmt: skip
         given_up = None if self.versions is None else list(self.versions)
         return {**{name: getattr(self, name) for name in shown}, "given_up": given_up, **super().as_dict()}
+
+
+def _said_rows(rows: dict[str, int]) -> str:
+    return ", ".join(f"{count_of(count, 'row')} of map `{name}`" for name, count in rows.items()) or "no live row"

@@ -6,39 +6,41 @@ Versions before its commit are given up, so that garbage collection deletes ever
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput
 from ..forgetting import published as rewrite_published
 from ..forgetting import quarantine as rewrite_quarantine
 from ..forgetting import state as rewrite_state
+from ..forgetting.cleaning import Cleaned, look_at_former
 from ..forgetting.following import give_up_forgotten, pins_below
 from ..forgetting.keys import Keys, new_salt
+from ..forgetting.left_out import left_label
+from ..forgetting.parts import ForgetPart, sought_parts, whole_keys
+from ..forgetting.places import PublishedPlaces
 from ..forgetting.published import Republished
 from ..forgetting.state import Rewritten
-from ..forgetting.traces import Traces, traces
+from ..forgetting.traces import traces
 from ..protocol.history import is_effective, shown_again
 from ..protocol.kinds import Changes
 from ..protocol.log import Log
-from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
+from ..protocol.records import PERSON, Commit, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
 from ..protocol.successor import Origin, totals
 from ..publishing.rest import Writing
-from ..reading.read import key_batch
 from ..repo.discard import discarded_if_full
 from ..repo.opened import Opened
-from ..repo.operators import committed_state, declared_operators, initial_state
+from ..repo.operators import committed_state
 from ..repo.overtaken import fenced_if_overtaken
 from ..repo.versions import unless_given_up
 from ..sinks.asked import is_called
-from ..spelling import unknown
-from ..state.columns import MapColumns
 from ..upkeep.collect import collect_garbage
 from ..values import dataclass
 from .contract import SeenBranch
 from .forget_report import ForgetReport
+from .forget_task import ForgetTask, checked_task, maps_of, refuse_missing, refuse_unknown_person
 
 if TYPE_CHECKING:
     from .forget import Forget
@@ -46,13 +48,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Made:
-    """Everything that was written again for the commit."""
+    """Everything that was written again for the commit. `state` is by operator."""
 
-    keys: Keys
-    state: Rewritten
-    sinks: dict[str, Republished]
-    quarantine: list[QuarantineFile]
-    quarantined_rows: dict[str, int]
+    state: dict[str, Rewritten] = field(default_factory=dict)
+    sinks: dict[str, Republished] = field(default_factory=dict)
+    quarantine: list[QuarantineFile] = field(default_factory=list)
+    quarantined_rows: dict[str, int] = field(default_factory=dict)
+    former: Cleaned = field(default_factory=Cleaned)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing had one of the keys."""
+        files = (*self.former.files, *(one for found in self.sinks.values() for one in found.rewritten))
+        return not files and not self.quarantined_rows and not any(one.objects for one in self.state.values())
 
 
 @dataclass(frozen=True)
@@ -62,23 +70,23 @@ class _Before:
     head: Commit
     since: int
     pins: list[str]
-    traces: Traces
-    places: list[str]
+    traces: list[str]
 
 
-def _before(log: Log, origin: Origin, asked: Forget, keys: Keys) -> _Before:
+def _before(log: Log, origin: Origin, task: ForgetTask) -> _Before:
     assert origin.head is not None
+    found = [traces(log, origin.head, part.keys, task.columns).lines() for part in _by_columns(task.parts)]
     return _Before(
         origin.head,
         max(floor(origin.refs, MAIN).version, 0),
         pins_below(origin.refs, origin.number),
-        traces(log, origin.head, keys, _columns(asked)),
-        [
-            f"branch `{one.name}`: its files in `{one.publish_to}` were not looked at"
-            for one in origin.refs.branches.values()
-            if one.publish_to is not None
-        ],
+        list(dict.fromkeys(line for lines in found for line in lines)),
     )
+
+
+def _by_columns(parts: Sequence[ForgetPart]) -> list[ForgetPart]:
+    """Return one part for the columns of each key, because text has no types."""
+    return list({",".join(one.keys.columns.schema.names): one for one in parts}.values())
 
 
 def discard_earlier_versions(repo: Opened) -> list[str]:
@@ -92,165 +100,118 @@ def discard_earlier_versions(repo: Opened) -> list[str]:
 def looked(repo: Opened, asked: Forget, seen: SeenBranch) -> ForgetReport:
     """Return what would happen. Writes nothing."""
     repo.refresh()  # tags and branches that others have made keep versions, too
-    origin, keys = _checked(repo, asked, repo.origin(seen.origin.head))
+    origin, task = checked_task(repo, asked, repo.origin(seen.origin.head))
     assert origin.head is not None
-    before = _before(repo.log, origin, asked, keys)
-    if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
-        return _report(repo, asked, seen, _nothing(keys), before)
+    before = _before(repo.log, origin, task)
+    if _is_done(origin.head, task):  # an earlier call committed, and died before the rest
+        return _report(repo, seen, task, _Made(), before)
     with fenced_if_overtaken(repo, origin.head, "forget"):
-        _refuse_missing(repo, origin.head, asked, keys)
+        refuse_missing(repo, origin.head, asked, task)
     looking = rewrite_state.ForgetTarget(origin.number, "dry-run", dry_run=True)
-    made = _made(repo, origin.head, asked, keys, looking)
-    return dataclasses.replace(_report(repo, asked, seen, made, before), clean=looking.clean)
+    made = _made(repo, origin.head, task, looking)
+    if asked.person and made.is_empty:
+        refuse_unknown_person(repo, origin.head, asked, task)
+    return dataclasses.replace(_report(repo, seen, task, made, before), clean=looking.clean)
 
 
 def prepared(repo: Opened, asked: Forget, plan: ForgetReport, origin: Origin, to: Writing) -> Changes:
     """Write everything again that holds a key, and return what the commit changes."""
     assert origin.head is not None
     rewriting = rewrite_state.ForgetTarget(to.number, to.attempt, stored=to.stored, clean=plan.clean)
+    task = ForgetTask(list(plan.parts), plan.agreed, PublishedPlaces(repo, origin.head))
     with discarded_if_full(repo.store, to.attempt):
-        made = _made(repo, origin.head, asked, plan.these, rewriting)
-    return _changes(repo, origin, asked, made)
+        made = _made(repo, origin.head, task, rewriting)
+    return _changes(repo, origin, asked, task, made)
 
 
-def _nothing(keys: Keys) -> _Made:
-    return _Made(keys, Rewritten(), {}, [], {})
-
-
-def _checked(repo: Opened, asked: Forget, origin: Origin) -> tuple[Origin, Keys]:
-    head = origin.head
-    if repo.branch != MAIN:
-        this = repo.initialised().named(repo.branch)
-        raise InvalidInput(f"forget: this is {this}, expected `{MAIN}`, which publishes")
-    if head is None:
-        raise InvalidInput(f"forget: pipeline `{repo.job.pipeline}` has no version yet")
-    recorded = {**declared_operators(repo, head), **head.schemas}
-    if asked.operator not in recorded:
-        raise unknown("operator", asked.operator, recorded)
-    if asked.operator in initial_state(repo, head):
-        raise InvalidInput(
-            f"forget: operator `{asked.operator}` has initial state that no batch has used yet", hint="run once first"
-        )
-    if isinstance(asked.keys, str | bytes):
-        raise InvalidInput(f"forget: found {type(asked.keys).__name__} as keys, expected a list of keys")
-    if not asked.keys:
-        raise InvalidInput("forget: found no key, expected at least one")
-    described = next(iter(recorded[asked.operator]["maps"].values()))
-    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget")).distinct()
-    if not len(keys.columns.schema):
-        raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
-    for name, columns in _columns(asked).items():
-        rewrite_published.sink_of(repo, name)
-        if len(columns) != keys.columns.num_columns:
-            raise InvalidInput(
-                f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
-                f"({', '.join(keys.columns.schema.names)})"
-            )
-        rewrite_published.cast_key_columns(repo.job.outputs[name].schema.empty_table(), columns, keys, f"sink `{name}`")
-    if head.waiting:
-        raise InvalidInput(
-            "forget: requeued rows wait for the next batch, and may have the keys",
-            hint="run once, then forget the keys",
-        )
-    pins = pins_below(repo.initialised(), origin.number)
-    if pins and not asked.drop_refs:
-        raise InvalidInput(
-            f"forget: {', '.join(pins)} keep earlier versions, which may hold the keys",
-            hint="remove them first, or with this call: drop_refs=True or --drop-refs",
-        )
-    return origin, keys
-
-
-def _is_done(head: Commit, asked: Forget, keys: Keys) -> bool:
+def _is_done(head: Commit, task: ForgetTask) -> bool:
     """Whether an earlier call has committed this, so that only the rest is left to do."""
-    return any(
-        one.version == head.version and _covers(one, asked.operator, keys) and one.columns == _columns(asked)
-        for one in head.forgotten
+    made = [one for one in head.forgotten if one.version == head.version]
+    return all(
+        any(part.is_in(one) and one.columns == part.columns and one.left == task.left for one in made)
+        for part in task.parts
     )
 
 
-def _covers(one: Forgotten, operator: str, keys: Keys) -> bool:
-    return one.operator == operator and set(keys.salted(one.salt)) <= set(one.hashes)
-
-
-def _refuse_missing(repo: Opened, head: Commit, asked: Forget, keys: Keys) -> None:
-    """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
-    if asked.missing_ok:
-        return
-    missing = rewrite_state.keys_without_rows(repo, *_maps(repo, head, asked.operator), keys)
-    if missing and not any(_covers(one, asked.operator, keys) for one in repo.log.forgotten(head)):
-        shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
-        raise InvalidInput(
-            f"forget: operator `{asked.operator}` has no state for the key {shown} in version {head.version}",
-            hint="correct the key; if its state has ended but earlier versions or sinks hold it: missing_ok=True or "
-            "--missing-ok",
-        )
-
-
-def _maps(repo: Opened, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.SegmentsByMap]:
-    """Return the maps of an operator with their columns and live segments."""
-    maps = committed_state(repo, head).get(operator, {})
-    return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
-
-
-def _columns(asked: Forget) -> dict[str, list[str]]:
-    return {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
-
-
-def _made(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.ForgetTarget) -> _Made:
+def _made(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
     with fenced_if_overtaken(repo, head, "forget"):
-        return unless_given_up(repo, lambda: _make(repo, head, asked, keys, to))
+        return unless_given_up(repo, lambda: _make(repo, head, task, to))
 
 
-def _make(repo: Opened, head: Commit, asked: Forget, keys: Keys, to: rewrite_state.ForgetTarget) -> _Made:
-    """Write everything again that the commit names."""
-    state = rewrite_state.state_without_keys(repo, asked.operator, *_maps(repo, head, asked.operator), keys, to)
+def _make(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget) -> _Made:
+    """Write everything again that the commit names. A dry run also looks at the places that sinks had before."""
+    state = {
+        operator: _state(repo, head, operator, [one for one in task.parts if one.operator == operator], to)
+        for operator in dict.fromkeys(one.operator for one in task.parts if one.operator)
+    }
     sinks = {
-        name: rewrite_published.outputs_without_keys(repo, head, name, columns, keys, to)
-        for name, columns in _columns(asked).items()
+        name: rewrite_published.outputs_without_keys(repo, head, name, task.searches(name), to)
+        for name in task.columns
+        if _has_place(repo, name)
     }
     since = max(floor(repo.initialised(), repo.branch).version, 0)
     kept = (one for one in repo.log.commits(since, through=head) if is_effective(head, one.version))
-    quarantine, removed = rewrite_quarantine.quarantine_without_keys(repo, kept, keys, to)
-    return _Made(keys, state, sinks, quarantine, removed)
+    quarantine, removed = rewrite_quarantine.quarantine_without_keys(repo, kept, [one.keys for one in task.parts], to)
+    former = Cleaned()
+    if to.dry_run:
+        former = look_at_former(task.places, sought_parts(task.parts, task.left, to.version), set())
+    return _Made(state, sinks, quarantine, removed, former)
 
 
-def _changes(repo: Opened, origin: Origin, asked: Forget, made: _Made) -> Changes:
-    head, salt = origin.head, new_salt()
+def _has_place(repo: Opened, sink: str) -> bool:
+    declared = repo.declared_sink(sink)
+    return declared is not None and not is_called(declared)
+
+
+def _state(
+    repo: Opened, head: Commit, operator: str, parts: Sequence[ForgetPart], to: rewrite_state.ForgetTarget
+) -> Rewritten:
+    """Write the state of an operator again."""
+    columns, maps = maps_of(repo, head, operator)
+    keys: Keys | None = parts[0].keys
+    if parts[0].found_by:
+        keys = whole_keys(rewrite_state.key_rows(repo, columns, maps, to), parts)
+    if keys is None:
+        return Rewritten(maps={name: list(segments) for name, segments in maps.items()})
+    return rewrite_state.state_without_keys(repo, operator, columns, maps, keys, to)
+
+
+def _changes(repo: Opened, origin: Origin, asked: Forget, task: ForgetTask, made: _Made) -> Changes:
+    head = origin.head
     assert head is not None
-    state = committed_state(repo, head) | ({asked.operator: made.state.maps} if asked.operator in head.state else {})
-    gone = made.state.rows
+    state = committed_state(repo, head) | {name: one.maps for name, one in made.state.items() if name in head.state}
+    gone = {name: one.rows for name, one in made.state.items()}
     rows = dict(head.rows)
-    if asked.operator in rows:
-        rows[asked.operator] = {name: count - gone.get(name, 0) for name, count in rows[asked.operator].items()}
+    for operator in gone.keys() & rows.keys():
+        rows[operator] = {name: count - gone[operator].get(name, 0) for name, count in rows[operator].items()}
     withdrawn = {name: [VersionOf(MAIN, one) for one in found.records] for name, found in made.sinks.items()}
     again = {name: found.records for name, found in made.sinks.items() if found.records}
-    forgotten = Forgotten(
-        version=origin.number,
-        operator=asked.operator,
-        salt=salt,
-        hashes=sorted(set(made.keys.salted(salt))),
-        columns=_columns(asked),
-        drop_refs=asked.drop_refs,
-    )
-    return {
+    before = repo.log.forgotten(head)
+    changes: Changes = {
         "state": state,
         "rows": rows,
-        "operators": _metrics(head, asked.operator, state, gone),
+        "operators": _metrics(head, state, gone),
         "quarantine": made.quarantine,
         "withdraws": {name: those for name, those in withdrawn.items() if those},
         "adds": {name: found.adds for name, found in made.sinks.items() if found.adds},
         "shown_by": shown_again(head, again, origin.number),
-        "forgotten": [forgotten],
-    }
+        "forgotten": [
+            part.entry(
+                origin.number, new_salt(), task.left, [one.version for one in before if part.has_all(one)],
+                asked.drop_refs,
+            )
+            for part in task.parts
+        ],
+    }  # fmt: skip
+    return changes | {"requires": [PERSON]} if asked.person else changes
 
 
-def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mapping[str, int]) -> dict[str, Any]:
+def _metrics(head: Commit, state: Mapping[str, Any], gone: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the totals of all operators after the commit."""
     found = totals(head.operators)
-    if operator in found and operator in state:
-        first = next(iter(gone.values()), 0)
+    for operator in gone.keys() & found.keys() & state.keys():
+        first = next(iter(gone[operator].values()), 0)
         sizes = {one.name: one.size for of_map in state[operator].values() for one in of_map}
         found[operator] = dataclasses.replace(
             found[operator], rows_total=found[operator].rows_total - first, state_bytes=sum(sizes.values())
@@ -258,52 +219,66 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
     return found
 
 
-def _report(repo: Opened, asked: Forget, seen: SeenBranch, made: _Made, before: _Before) -> ForgetReport:
+def _report(repo: Opened, seen: SeenBranch, task: ForgetTask, made: _Made, before: _Before) -> ForgetReport:
     """Return what would happen."""
-    is_done = _is_done(before.head, asked, made.keys)
+    is_done = _is_done(before.head, task)
     last = before.head.version - is_done
-    rewritten = list(made.state.objects) + [one for found in made.sinks.values() for one in found.rewritten]
+    rewritten = [name for one in made.state.values() for name in one.objects]
+    rewritten += [one for found in made.sinks.values() for one in found.rewritten] + made.former.files
+    rows = {name: {at: count for at, count in one.rows.items() if count} for name, one in made.state.items()}
+    in_sinks = {name: made.former.rows.get(name, 0) + (made.sinks[name].rows if name in made.sinks else 0)
+                for name in task.columns}  # fmt: skip
+    first = task.parts[0]
+    person = (
+        "" if not first.found_by else ", ".join(one.keys.columns.schema.names[0] for one in _by_columns(task.parts))
+    )
     return ForgetReport(
         verb="forget",
         seen=seen,
-        these=made.keys,
-        operator=asked.operator,
-        keys=made.keys.columns.num_rows,
-        rows={name: count for name, count in made.state.rows.items() if count},
+        parts=task.parts,
+        operator=first.operator if not person else "",
+        person=person,
+        keys=sum(one.keys.columns.num_rows for one in _by_columns(task.parts)),
+        rows=rows.get(first.operator, {}) if not person else {},
+        operators=rows,
+        sinks={name: count for name, count in in_sinks.items() if count},
         rewritten=rewritten,
         quarantined_rows=made.quarantined_rows,
         versions=(before.since, last) if before.since <= last else None,
         dropped=before.pins,
-        left=_left(repo, asked, made, before),
+        left=_left(repo, task, made, before),
+        agreed=task.left,
         done_in=before.head.version if is_done else None,
-        columns=_columns(asked),
     )
 
 
-def _left(repo: Opened, asked: Forget, made: _Made, before: _Before) -> list[str]:
+def _left(repo: Opened, task: ForgetTask, made: _Made, before: _Before) -> list[str]:
     """Return what may still hold the keys, in words."""
-    left = before.traces.lines()
-    left += before.places
-    left += [
-        f"sink `{name}`: its files were not looked at, because this code does not have it"
-        for name, described in before.head.sinks.items()
-        if described["kind"] is not None and name not in repo.job.outputs
-    ]
-    for name, output in repo.job.outputs.items():
-        if output.sink is None:
+    left = [f"{one}: not searched, as you agreed" for one in task.left] + before.traces
+    is_of_person = bool(task.parts[0].found_by)
+    for sink in () if is_of_person else task.places.sinks:
+        if left_label("sink", sink) in task.left or sink in task.columns:
             continue
-        if is_called(output.sink):
-            left.append(f"sink `{name}`: the rows that your function wrote")
-        elif name not in _columns(asked):
-            left.append(f"sink `{name}`: its files were not looked at, because no column was given for it")
-    missing = [one for found in made.sinks.values() for one in found.missing]
-    left += [f"{one}: published, and not there any more" for one in missing]
-    left += [f"sink `{name}`: {one}" for name, found in made.sinks.items() for one in found.elsewhere]
+        if any(place.is_function for place in task.places.of(sink)):
+            left.append(f"sink `{sink}`: the rows that your function wrote")
+        elif any(place.records or place.is_declared for place in task.places.of(sink)):
+            left.append(f"sink `{sink}`: its files were not looked at, because no column was given for it")
+    known = {*task.places.sinks}
     left += [
-        f"operator `{name}`: forget its keys by a call of its own"
-        for name in repo.job.operators
-        if name != asked.operator
+        f"sink `{name}`: the rows that your function wrote"
+        for name, output in repo.job.outputs.items()
+        if output.sink is not None and is_called(output.sink) and name not in known
     ]
+    missing = [one for found in made.sinks.values() for one in found.missing]
+    left += [f"{one}: published, and not there any more" for one in missing if one not in made.former.there]
+    left += [f"{one}: the repository published it of which this is a copy" for one in made.former.foreign]
+    left += [f"sink `{name}`: {one}" for name, found in made.sinks.items() for one in found.elsewhere]
+    if not is_of_person:
+        left += [
+            f"operator `{name}`: forget its keys by a call of its own"
+            for name in repo.job.operators
+            if name != task.parts[0].operator
+        ]
     left.append("the files of the sources, their names in plans and the ledger, backups, earlier object versions of "
                 "a bucket that keeps them, and caches of state on other machines")  # fmt: skip
     return left

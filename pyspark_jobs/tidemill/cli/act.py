@@ -152,7 +152,7 @@ class _Values:
         if option.parsed == "pairs":
             return dict(pairs(given, _flag(name, option)))
         if option.parsed == "keys":
-            return keys_of(self.repository, self.given["operator"], given)
+            return keys_of(self.repository, self.given["operator"], given) if given else ()
         if option.parsed == "lists":
             texts = pairs(given, _flag(name, option))
             return {key: [text for other, text in texts if other == key] for key, _ in texts}

@@ -52,8 +52,10 @@ def _lines(found: VerifyReport) -> Iterator[str]:
     if found.forgotten_keys is not None:
         missed = ", ".join(f"`{name}`" for name in found.unsearched)
         yield f"looked for {count_of(found.forgotten_keys, 'forgotten key')}" + (
-            f", but not for all of them in the files of {missed}: a `forget` named no column of it" if missed else ""
+            f", but not for all of them in the rows of {missed}" if missed else ""
         )
+    if found.gone_files:
+        yield f"nothing was looked for in {count_of(found.gone_files, 'published file')} that readers have taken"
     yield f"{verb} {checked}, {count_of(found.published, 'published file')}: {count_of(len(found.problems), 'problem')}"
 
 

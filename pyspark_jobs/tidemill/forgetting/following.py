@@ -16,6 +16,8 @@ from ..protocol.refs import MAIN, BranchRef, Refs, TaggedVersion
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
 from ..repo.opened import Opened
+from .cleaning import clean_former
+from .sought import Sought
 
 
 def pins_below(refs: Refs, version: int) -> list[str]:
@@ -46,7 +48,7 @@ def _on_main(refs: Refs, branch: str, version: int) -> int:
 
 
 def give_up_forgotten(repo: Opened) -> None:
-    """Raise the floor to the last `forget` commit, and remove the initial state and the tags that hold earlier keys.
+    """Clean former places of sinks, raise the floor to the last `forget`, and remove initial state and tags before it.
 
     Does nothing if that was done. `InvalidInput` if a tag or branch keeps an earlier version that the caller of
     `forget` did not agree to remove.
@@ -55,13 +57,17 @@ def give_up_forgotten(repo: Opened) -> None:
     version = last_forget(head)
     if version is None:
         return
-    last = next(one for one in repo.log.forget_commit(version).forgotten if one.version == version)
+    entries_then = [one for one in repo.log.forget_commit(version).forgotten if one.version == version]
+    last = entries_then[0]
     entries = _entries_known(repo.log, head) if repo.refresh().seeds else {}
 
     def make(refs: Refs, number: int) -> Entry | None:
         del number
         return _next_entry(refs, last, entries)
 
+    if head is not None and not _is_raised(repo.refresh(), last):
+        _refuse_pins(repo.refresh(), last)
+        clean_former(repo, head, Sought.in_entries(repo, entries_then), set())
     while _next_entry(repo.refresh(), last, entries) is not None:
         repo.refs_log.append(make)
 
@@ -73,6 +79,21 @@ def _entries_known(log: Log, head: Commit | None) -> dict[str, int]:
         commit = log.commit(one.version)
         found[first_name(one.operator, commit.renamed)] = commit.refs_through
     return found
+
+
+def _is_raised(refs: Refs, last: Forgotten) -> bool:
+    """Whether versions before a `forget` are given up. INVARIANT: former places are cleaned before that."""
+    kept = floor(refs, MAIN)
+    return kept.highest >= last.version and all(at >= last.version for at in (kept.version, *kept.operators.values()))
+
+
+def _refuse_pins(refs: Refs, last: Forgotten) -> None:
+    pins = pins_below(refs, last.version)
+    if pins and not last.drop_refs:
+        raise InvalidInput(
+            f"forget: {', '.join(pins)} keep versions before {last.version}, which hold forgotten keys",
+            hint="remove them; `tidemill maintain` then deletes these versions",
+        )
 
 
 def _next_entry(refs: Refs, last: Forgotten, entries: dict[str, int]) -> Entry | None:
@@ -87,15 +108,10 @@ def _next_entry(refs: Refs, last: Forgotten, entries: dict[str, int]) -> Entry |
               if name in refs.seeds and name in refs.schemas and refs.seeds[name].number <= entry]  # fmt: skip
     if seeded:
         return Operators(**placed, reason=reason, schemas={name: refs.schemas[name] for name in seeded})
-    kept = floor(refs, MAIN)
-    if kept.highest >= last.version and all(at >= last.version for at in (kept.version, *kept.operators.values())):
+    if _is_raised(refs, last):
         return None
-    pins = pins_below(refs, last.version)
-    if pins and not last.drop_refs:
-        raise InvalidInput(
-            f"forget: {', '.join(pins)} keep versions before {last.version}, which hold forgotten keys",
-            hint="remove them; `tidemill maintain` then deletes these versions",
-        )
+    _refuse_pins(refs, last)
+    kept = floor(refs, MAIN)
     for name, tag in _tags_below(refs, last.version).items():
         return TagEntry(**placed, reason=reason, name=name, branch=tag.branch, version=None)
     for branch in reversed(_branches_below(refs, last.version)):  # a branch before the one from which it starts

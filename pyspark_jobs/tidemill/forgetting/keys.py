@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow as pa
 from .. import _native
 from ..protocol.records import Forgotten
 from ..schema import one_batch
-from ..schema.kernels import pc
 from ..values import dataclass
 from .key_text import key_in_row, mentions
 
@@ -49,6 +48,11 @@ class Keys:
         known.put_many(self.columns, self.columns.select([]), 0)
         return known.get_many(one_batch(rows, "keys"))[0]
 
+    def which(self, rows: pa.Table) -> list[bool]:
+        """Return the same as a list."""
+        found: list[bool] = self.among(rows).to_pylist()
+        return found
+
     @property
     def parts(self) -> list[list[Any]]:
         """The parts of each key as Python's values."""
@@ -62,6 +66,31 @@ class Keys:
         return (is_unreadable or found is None) and mentions(text, self.parts)
 
 
+def each_fitting(rows: pa.Table, schema: pa.Schema, among: Callable[[pa.Table], Sequence[bool]]) -> list[bool]:
+    """Return what `among` says of each row as the columns of a key. False for a row whose values do not fit the types.
+
+    INVARIANT: a row that does not fit leaves the other ones as they are.
+    """
+    renamed = rows.rename_columns(schema.names)
+    try:
+        return list(among(renamed.cast(schema)))
+    except pa.ArrowException:
+        half = rows.num_rows // 2
+        if not half:
+            return [False] * rows.num_rows
+        parts = (renamed.slice(0, half), renamed.slice(half))
+        return [one for part in parts for one in each_fitting(part, schema, among)]
+
+
+def forgotten_rows(one: Forgotten, rows: pa.Table) -> list[bool]:
+    """Return which rows, which have the key columns, have a forgotten key."""
+    found: list[bool] = []
+    for batch in rows.to_batches():
+        held = held_hashes(one, batch)
+        found += [key_hash in held for key_hash in _native.key_hashes(batch).to_pylist()]
+    return found
+
+
 def new_salt() -> str:
     """Return a random salt."""
     return secrets.token_hex(16)
@@ -72,11 +101,7 @@ def salted(salt: str, key_hash: int) -> str:
     return hashlib.blake2b(bytes.fromhex(salt) + key_hash.to_bytes(8, "little"), digest_size=16).hexdigest()
 
 
-def holds(forgotten: Iterable[Forgotten], rows: pa.RecordBatch) -> int:
-    """Return how many of `rows`, which have the key columns, have a forgotten key."""
-    found = 0
-    hashes = pc.unique(_native.key_hashes(rows)).to_pylist() if rows.num_rows else []
-    for one in forgotten:
-        known = set(one.hashes)
-        found += sum(salted(one.salt, key_hash) in known for key_hash in hashes)
-    return found
+def held_hashes(one: Forgotten, rows: pa.RecordBatch) -> set[int]:
+    """Return the hashes of the forgotten keys among `rows`, which have the key columns."""
+    known = set(one.hashes)
+    return {key_hash for key_hash in set(_native.key_hashes(rows).to_pylist()) if salted(one.salt, key_hash) in known}

@@ -21,7 +21,6 @@ from ..publishing.publish import place_of, read_record
 from ..repo.opened import Opened
 from ..schema import to_arrow
 from ..schema.kernels import pc
-from ..sinks import recorded_folder
 from ..sinks.asked import is_called, sink_folder
 from ..sinks.contract import Sink
 from ..sinks.forms import staged, unstaged, with_added
@@ -30,7 +29,7 @@ from ..sinks.public import parsed
 from ..spelling import unknown
 from ..store import ObjectMissing
 from ..values import dataclass
-from .keys import Keys
+from .keys import Keys, each_fitting
 from .state import ForgetTarget
 
 
@@ -46,12 +45,14 @@ class _Content:
 class Republished:
     """What a commit must withdraw and add in one sink, and which published files held the keys or are gone.
 
-    `records` are versions whose records are replaced. `elsewhere` are rows that were not looked at, in words.
+    `records` are versions whose records are replaced. `rows` counts the rows of the keys. `elsewhere` are rows that
+    were not looked at, in words.
     """
 
     records: list[int] = field(default_factory=list)
     adds: list[AddedOutput] = field(default_factory=list)
     rewritten: list[str] = field(default_factory=list)
+    rows: int = 0
     missing: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ class _Shown:
     """
 
     uri: str
+    name: str
     suffix: str
     extension: str
     rows: int
@@ -88,17 +90,22 @@ def sink_of(repo: Opened, name: str) -> Sink:
     return output.sink
 
 
-def outputs_without_keys(
-    repo: Opened, head: Commit, name: str, columns: Sequence[str], keys: Keys, to: ForgetTarget
-) -> Republished:
-    """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks."""
+Searches = Sequence[tuple[Sequence[str], Keys]]
+"""Columns of a sink, each with the keys that are looked for there."""
+
+
+def outputs_without_keys(repo: Opened, head: Commit, name: str, searches: Searches, to: ForgetTarget) -> Republished:
+    """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks.
+
+    Files that were published at an earlier place are looked for in the present one, too, because a user may have moved
+    them with the sink.
+    """
     made = Republished()
     sink = sink_of(repo, name)
     for record in records(repo, head, name):
-        if record.uri != sink.uri:
-            made.missing += [f"{record.uri}/{file.name}" for file in record.files]
-            if recorded_folder(record.kind, record.uri) is None:
-                made.elsewhere.append(f"the rows of version {record.version} in `{record.uri}`, its earlier place")
+        is_moved = record.uri != sink.uri
+        if is_moved and sink_folder(sink) is None:
+            made.elsewhere.append(f"the rows of version {record.version} in `{record.uri}`, its earlier place")
             continue
         shown = list(shown_files(repo, sink, record))
         if not to.dry_run and all(not file.is_ours or file.identity in to.clean for file in shown):
@@ -114,18 +121,20 @@ def outputs_without_keys(
                 raise InvalidInput(
                     f"forget: sink `{name}` shows rows of version {record.version} in `{sink.uri}`, but the repository "
                     f"does not keep them any more (`{file.uri}`), so it cannot say which of them have the key",
-                    hint=f"remove the key from the place yourself, and call forget without columns for `{name}`",
+                    hint=f"remove the key from the place yourself, and call forget without columns for `{name}`, or "
+                    f"with left=[{name!r}] or --left {name}",
                 )
             if data is None:
-                made.missing.append(file.uri)
+                made.missing += [f"{record.uri}/{file.name}" if is_moved else file.uri]
                 continue
             _refuse_altered(file, data)
-            left = None if file.identity in to.clean else _filtered(repo, record, file, data, columns, keys)
+            left = None if file.identity in to.clean else _filtered(repo, record, file, data, searches)
             if left is None:
                 to.clean.add(file.identity)
             else:
                 is_ours = True
                 made.rewritten.append(file.uri)
+                made.rows += file.rows - left.rows
             files.append((file, _Content(data, file.rows) if left is None else left))
         if is_ours:
             made.records.append(record.version)
@@ -161,7 +170,7 @@ def shown_files(repo: Opened, sink: Sink, record: Published) -> Iterator[_Shown]
         commit = repo.log.commit(record.version)
         for one in _committed(commit, record.sink):
             yield _Shown(
-                one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, repo, one),
+                one.name, one.name, one.suffix, one.extension, one.rows, one.checksum, partial(_object, repo, one),
                 is_ours=commit.pipeline_uuid == place.owner.uuid,
             )  # fmt: skip
         return
@@ -169,7 +178,9 @@ def shown_files(repo: Opened, sink: Sink, record: Published) -> Iterator[_Shown]
         public, content = parsed(file.name), partial(folder.fetch, place, file.name)
         suffix, extension = file.name.removesuffix(file.name.rpartition("/")[2]), f".{file.name.rpartition('.')[2]}"
         is_ours = public is None or public.is_ours(place.owner)
-        yield _Shown(f"{sink.uri}/{file.name}", suffix, extension, file.rows, file.checksum, content, is_ours)
+        yield _Shown(
+            f"{sink.uri}/{file.name}", file.name, suffix, extension, file.rows, file.checksum, content, is_ours
+        )
 
 
 def _committed(commit: Commit, sink: str) -> list[OutputFile]:
@@ -201,19 +212,22 @@ def cast_key_columns(table: pa.Table, columns: Sequence[str], keys: Keys, where:
 
 def rows_of_file(repo: Opened, record: Published, file: _Shown, data: bytes) -> pa.Table:
     """Return the rows of a file that a sink shows, with its partition columns."""
-    commit = repo.log.commit(record.version)
-    schema = with_added(to_arrow(commit.sinks[record.sink]["schema"]))
-    return unstaged([(data, file.suffix)], schema, file.extension, file.uri)
+    described = repo.log.commit(record.version).sinks.get(record.sink)
+    columns = repo.job.outputs[record.sink].schema if described is None else to_arrow(described["schema"])
+    return unstaged([(data, file.suffix)], with_added(columns), file.extension, file.uri)
 
 
-def _filtered(
-    repo: Opened, record: Published, file: _Shown, data: bytes, columns: Sequence[str], keys: Keys
-) -> _Content | None:
+def _filtered(repo: Opened, record: Published, file: _Shown, data: bytes, searches: Searches) -> _Content | None:
     """Return the content of a file without the keys, or None if it has none of them."""
     table = rows_of_file(repo, record, file, data)
-    is_ours = keys.among(cast_key_columns(table, columns, keys, f"sink `{record.sink}`"))
-    if not any(is_ours.to_pylist()):
+    ours = [False] * table.num_rows
+    for columns, keys in searches:
+        if set(columns) <= set(table.column_names):  # without a column, a row has no key
+            found = each_fitting(table.select(list(columns)), keys.columns.schema, keys.which)
+            ours = [before or now for before, now in zip(ours, found, strict=True)]
+    if not any(ours):
         return None
+    is_ours = pa.array(ours, pa.bool_())
     left = table.filter(pc.invert(is_ours))
     left = left.drop_columns(list(folder_values(file.suffix)))
     made = staged(left, file.extension) if left.num_rows else []

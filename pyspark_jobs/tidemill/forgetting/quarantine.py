@@ -7,7 +7,7 @@ but none of the key stay.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from .state import ForgetTarget
 
 
 def quarantine_without_keys(
-    repo: Opened, commits: Iterator[Commit], keys: Keys, to: ForgetTarget
+    repo: Opened, commits: Iterator[Commit], keys: Sequence[Keys], to: ForgetTarget
 ) -> tuple[list[QuarantineFile], dict[str, int]]:
     """Store the quarantine files of commits again, without rows that may hold a key. A dry run only looks.
 
@@ -52,9 +52,9 @@ def _rows_of(repo: Opened, file: QuarantineFile) -> pa.Table:
     return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
-def _holds(row: dict[str, Any], keys: Keys) -> bool:
+def _holds(row: dict[str, Any], keys: Sequence[Keys]) -> bool:
     """Whether a row of quarantine may hold one of the keys."""
-    return any(keys.is_in_row(text, is_unreadable) for text, is_unreadable in texts_of(row))
+    return any(one.is_in_row(text, is_unreadable) for text, is_unreadable in texts_of(row) for one in keys)
 
 
 def texts_of(row: dict[str, Any]) -> Iterator[tuple[str | None, bool]]:

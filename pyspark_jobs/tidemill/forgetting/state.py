@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -86,6 +86,18 @@ def state_without_keys(
             made.objects[segment.name] = stored[0] if stored else None
         made.maps[name] = [again for segment in segments for again in _renamed(segment, made)]
     return made
+
+
+def key_rows(
+    repo: Opened, columns: Mapping[str, MapColumns], maps: SegmentsByMap, to: ForgetTarget
+) -> Iterator[pa.Table]:
+    """Yield the keys of all rows of an operator's segments, also of those that are out of sight or deleted."""
+    for name, segments in maps.items():
+        shape = columns[name]
+        for segment in {one.name: one for one in segments}.values():
+            if segment.name not in to.clean:
+                run = read_run(shape.engine(), fetch(repo.store, segment.name, segment.checksum), segment.name)
+                yield pa.Table.from_batches([run.rows().select(shape.key.names)])
 
 
 def keys_without_rows(

@@ -174,7 +174,8 @@ KINDS: dict[Kind, Rules] = {
         brings_operators="promoted in version",
     ),
     "forget": Rules(
-        changes=_SHOWN | {"reason", "state", "rows", "operators", "quarantine", "forgotten"}, withdraws=True
+        changes=_SHOWN | {"reason", "state", "rows", "operators", "quarantine", "forgotten", "requires"},
+        withdraws=True,
     ),
     "compact": Rules(changes=_SHOWN | {"reason"}, replayed="nothing", withdraws=True, same_rows=True),
 }  # fmt: skip

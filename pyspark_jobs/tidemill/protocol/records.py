@@ -33,7 +33,9 @@ INSIDE = "rewind-into-promotion"
 """A commit of kind `rewind` that has `promoted`: it takes over an earlier version of a branch that was promoted."""
 MOVED = "moved-repository"
 """A commit that fences a place that the repository has left. Nobody reads it, and no release has this feature."""
-FEATURES: frozenset[str] = frozenset({INSIDE})
+PERSON = "forget-person"
+"""A commit of kind `forget` with keys of some columns, `found_by`, instead of whole keys of an operator."""
+FEATURES: frozenset[str] = frozenset({INSIDE, PERSON})
 """What `requires` of a record may name: features that a reader must have to read the record correctly."""
 
 
@@ -340,6 +342,10 @@ class Forgotten:
     A hash is BLAKE2b, 128 bits, of the salt and the key's 64-bit hash (8 bytes, little-endian). The columns of the key
     are in that version's `schemas`. `columns` says which columns of sinks hold the key. `drop_refs`: tags and branches
     that hold earlier versions are removed.
+
+    With `found_by`, DDL, the hashes are those of these columns alone, whatever else the key of the operator has. Such
+    an entry without an operator is about the sinks in `columns`. `left` are operators, sinks and folders that were not
+    searched, as the caller agreed. `again` are earlier versions whose keys of the same operator are all among these.
     """
 
     version: Number
@@ -348,6 +354,9 @@ class Forgotten:
     hashes: list[str]
     columns: dict[str, list[str]] = field(default_factory=dict)
     drop_refs: bool = False
+    found_by: str = ""
+    left: list[str] = field(default_factory=list)
+    again: list[Number] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

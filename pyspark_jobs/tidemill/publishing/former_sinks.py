@@ -1,8 +1,8 @@
 """Sinks that this code no longer has: what they published is found and deleted by the published records.
 
-INVARIANT: nothing is written to a place that only a record names. There, only names of published files of this
-pipeline, sink and repository are deleted, so a false record cannot reach a file of anybody else. Whether a sink can be
-withdrawn from in this way is checked before the correction is committed.
+INVARIANT: nothing is published in a place that only a record names; `forgetting/cleaning.py` replaces files there. Only
+names of published files of this pipeline, sink and repository are deleted, so a false record cannot reach a file of
+anybody else. Whether a sink can be withdrawn from in this way is checked before the correction is committed.
 """
 
 from __future__ import annotations

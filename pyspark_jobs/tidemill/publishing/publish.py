@@ -1,7 +1,7 @@
 """Publishes committed outputs and carries out withdrawals, version by version, and keeps a record of each.
 
 Only the branch `main` publishes. INVARIANT: a version with a record is never published again, wherever its files are
-now, and nothing is written to a place that only a record names; see `former_sinks` for deleting from one. A version
+now, and nothing is published in a place that only a record names; see `former_sinks` for deleting from one. A version
 that was withdrawn before it was published gets a record without files, so no process that stalled publishes it later.
 CRASH: a run that dies before the record has published some of the files; the next run repeats the version before it
 plans.

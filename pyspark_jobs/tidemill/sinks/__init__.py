@@ -2,8 +2,8 @@
 
 `files` writes rows as files of a `folder`, under `public` names; `foreach` calls a function. `forms` are the formats in
 which rows are committed, and `joined` puts published files together. A new sink is one file. INVARIANT: a sink that is
-written to comes from the code, never from what a commit records. From a recorded place, published files are only
-deleted.
+written to comes from the code, never from what a commit records. In a recorded place, published files are only
+deleted, or replaced by `forget` with some of their rows.
 """
 
 from __future__ import annotations

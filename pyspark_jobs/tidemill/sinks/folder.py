@@ -89,6 +89,13 @@ class Folder:
         except ObjectMissing:
             return None
 
+    def replace(self, at: SinkPlace, name: str, new: str, data: bytes) -> None:
+        """Write the file `new` with some of the rows of the published file `name`, and delete that. May be repeated."""
+        folder = self._store(at)
+        if not folder.create(new, data) and folder.get(new) != data:
+            raise CorruptState(f"write {folder.uri}/{new}: another file has this name", hint="move that file away")
+        _remove(folder, at.owner, [name])
+
     def remove(self, at: SinkPlace, names: Sequence[str]) -> None:
         """Delete published files. `CorruptState` for a name that is not one of this pipeline and sink."""
         _remove(self._store(at), at.owner, names)

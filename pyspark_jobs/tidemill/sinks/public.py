@@ -42,6 +42,24 @@ def public_name(owner: Owner, version: int, place: int, file: OutputFile) -> str
     return f"{file.suffix}{name}{file.extension}"
 
 
+def with_content(name: str, checksum: str) -> str:
+    """Return the name of a published file whose place has another content.
+
+    >>> with_content("shop.totals-0000000003-00000-0c1f9b2e-0123456789ab.json", "ba9876543210ffff")
+    'shop.totals-0000000003-00000-0c1f9b2e-ba9876543210.json'
+    """
+    folder, slash, file = name.rpartition("/")
+    stem, dot, extension = file.partition(".")[2].partition(".")
+    pipeline = file.partition(".")[0]
+    return f"{folder}{slash}{pipeline}.{stem[: -len('-') - _CONTENT]}-{checksum[:_CONTENT]}{dot}{extension}"
+
+
+def has_content(name: str, checksum: str) -> bool:
+    """Whether a published file is named for a content."""
+    found = _NAME.fullmatch(name.rpartition("/")[2])
+    return found is not None and found["content"] == checksum[:_CONTENT]
+
+
 def prefix(owner: Owner, version: int) -> str:
     """Return the beginning of the names of one version, after the partition folder."""
     return f"{beginning(owner)}{version:010d}-"

@@ -27,6 +27,7 @@ __all__ = [
     "Store",
     "folder_store",
     "folder_uri",
+    "is_lost_folder",
     "open_store",
     "probe",
     "relative_folder",
@@ -83,6 +84,14 @@ def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Stor
     scheme, separator, _ = str(path).partition("://")
     store = open_store(path, s3_options if separator and scheme in _S3 else None)
     return store.for_readers() if isinstance(store, LocalStore) else store
+
+
+def is_lost_folder(path: str) -> bool:
+    """Whether a folder is on a disk, and does not exist. A prefix on S3 exists whenever its bucket does."""
+    if path.partition("://")[0] in _S3:
+        return False
+    store = folder_store(path)
+    return isinstance(store, LocalStore) and not os.path.isdir(unquote(store.uri.removeprefix("file://")))
 
 
 def folder_uri(path: str) -> str:

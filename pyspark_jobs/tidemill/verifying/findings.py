@@ -38,7 +38,8 @@ class VerifyReport(NotebookResult):
     `commits`, `objects`, `bytes` count commits and the objects that they name. `published` counts published files that
     were found in the places of sinks. `unnamed` counts objects that no record names: leftovers of runs that died, which
     are harmless. `deep`: whether every byte was read. `forgotten_keys` counts the keys that were looked for; None: that
-    was not asked. `unsearched` are the sinks whose files were not searched, because no `forget` named their columns.
+    was not asked. `unsearched` are sinks whose rows were not searched for some keys: functions, and what the callers of
+    `forget` agreed to leave. `gone_files` counts published files that readers have taken, in which nothing was sought.
     """
 
     problems: list[Problem]
@@ -50,6 +51,7 @@ class VerifyReport(NotebookResult):
     deep: bool
     forgotten_keys: int | None = None
     unsearched: list[str] = field(default_factory=list)
+    gone_files: int = 0
 
     def in_notebook(self) -> dict[str, Any]:
         """Return the counts, and each problem in a line."""

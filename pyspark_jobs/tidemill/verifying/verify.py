@@ -86,6 +86,7 @@ def verify(
         deep=deep,
         forgotten_keys=searched.keys if forgotten else None,
         unsearched=searched.unsearched,
+        gone_files=searched.gone,
     )
 
 

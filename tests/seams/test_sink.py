@@ -125,6 +125,18 @@ def test_a_key_is_forgotten_and_stays_forgotten(world: Counts) -> None:
     assert world.shown() == [("a", 1), ("a", 3), ("c", 4), ("c", 5)]
 
 
+def test_a_person_is_forgotten_there_too_unless_the_code_no_longer_has_the_table(world: Counts) -> None:
+    r = world.three()
+    assert r.forget({"k": ["b"]}, reason="asked").sinks == {"table": 2}
+    assert world.shown() == [("a", 1), ("a", 3), ("c", 4)]
+    assert r.verify(deep=True, forgotten=True).problems == []
+    without = world.but(counted(sink=False)).open()
+    [problem] = without.verify(forgotten=True).problems
+    assert problem.what == "not looked into: this code does not have sink `table` at this place"
+    with pytest.raises(tm.InvalidInput, match="sink `table` .it is no folder, and this code does not have it"):
+        without.forget({"k": ["a"]}, reason="asked")
+
+
 def test_a_table_that_was_lost_is_filled_again_on_request(world: Counts) -> None:
     r = world.three()
     Path(world.table.path).unlink()

@@ -67,7 +67,7 @@ def test_a_preview_of_forget_that_another_one_overtakes_reports_no_damage(
     shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = world(tmp_path).open(conf=UNCACHED)
-    look, seen = removing._refuse_missing, []
+    look, seen = removing.refuse_missing, []
 
     def overtaken(*arguments: Any) -> None:
         if not seen:
@@ -75,6 +75,6 @@ def test_a_preview_of_forget_that_another_one_overtakes_reports_no_damage(
             opened(tmp_path).forget("counts", ["a"], "another one")
         look(*arguments)
 
-    monkeypatch.setattr(removing, "_refuse_missing", overtaken)
+    monkeypatch.setattr(removing, "refuse_missing", overtaken)
     with pytest.raises(tm.Fenced, match="^forget: another run committed versions up to 4 in the meantime"):
         shop.forget("counts", ["a"], "a test", dry_run=True)

@@ -55,7 +55,8 @@ def test_failed_rows_of_a_chain_go_back_to_the_operator_that_failed(tasks: int, 
     fixed = world.but(chain(set())).open()
     planned = fixed.requeue(0, reason="the function is fixed", dry_run=True)
     assert planned.lines() == [
-        "4 rows of another operator that version 0 quarantined (failed) will be read again by operator `sums`"
+        "4 rows that `sums` got from another operator and that version 0 quarantined (failed) will be read again by "
+        "operator `sums`"
     ]
     fixed.requeue(0, reason="the function is fixed", expect=planned)
     assert run(fixed, tasks=tasks) == [2]
@@ -108,6 +109,10 @@ def test_some_of_them_come_back_by_hand_as_they_are(tmp_path: Path) -> None:
     filled = table.set_column(table.column_names.index("k"), "k", [["z"] * table.num_rows])
     with pytest.raises(tm.InvalidInput, match="an operator emitted it, so it comes back as it was"):
         r.requeue(0, rows=filled, reason="by hand")
+    texts = [text.replace("10", "11") for text in table.column("_text").to_pylist()]
+    other = table.set_column(table.column_names.index("_text"), "_text", [texts])
+    with pytest.raises(tm.InvalidInput, match="cannot be corrected"):
+        r.requeue(0, rows=other, reason="by hand")
     one = table.slice(0, 1)
     fixed = world.but(chain(set())).open()
     fixed.requeue(0, rows=one, reason="only the first")

@@ -202,3 +202,26 @@ def test_small_splits_and_little_memory_change_nothing(tmp_path: Path) -> None:
     assert state(ran(tmp_path / "one", build, given, 1), "log") == wanted
     little = ran(tmp_path / "little", build, given, "auto", **{"tidemill.task_memory_bytes": "64 KiB"})
     assert state(little, "log") == wanted
+
+
+def test_rows_with_one_place_have_one_order_for_any_number_of_tasks(tmp_path: Path) -> None:
+    """A function emits several rows for a row, duplicates of which are removed, and the order of the rest matters."""
+
+    def words(key: Any, rows: Iterable[Any], kept: Any) -> Any:
+        return [(word, 1) for row in rows for word in row.g.split()]
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        made = world.read(p).groupBy("k").flatMapGroupsWithState(
+            words, stateSchema="int", outputSchema="word string, one int", outputMode="append", name="words"
+        )  # fmt: skip
+        once = made.dropDuplicates(["word"], name="once")
+        once.groupBy("one").agg(first=tm.first("word"), last=tm.last("word"), name="ends")
+        itself = world.read(p, "again").sql("SELECT k, g AS word FROM rows")
+        upper = itself.sql("SELECT k, upper(word) AS word FROM rows")
+        twice = itself.unionByName(upper).dropDuplicates(["word"], name="twice")
+        twice.groupBy("k").agg(first=tm.first("word"), last=tm.last("word"), name="both")
+
+    given = [[[("ann", "the quick brown fox jumps over the lazy dog", 1)] * 2]]
+    done = [ran(tmp_path / str(tasks), build, given, tasks) for tasks in (1, 2, 5)]
+    found = [[r.state(name).select([0, 1, 2]).to_pylist() for name in ("ends", "both")] for r in done]
+    assert found[0] == found[1] == found[2]

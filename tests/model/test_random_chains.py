@@ -44,7 +44,9 @@ class Graph:
         self.counts, self.logs = {}, {}
         rows = [[((place, -1), row) for place, row in enumerate(batch)] for batch in self.given]
         flows = [Flow(world.read(p), rows, frozenset((-1,)))]
-        makers: list[Callable[[random.Random, list[Flow]], Flow | None]] = [self._filter, self._once, self._each]
+        makers: list[Callable[[random.Random, list[Flow]], Flow | None]] = [
+            self._filter, self._once, self._each, self._many
+        ]  # fmt: skip
         for _ in range(chance.randrange(3, 7)):
             made = chance.choice([*makers, self._union, self._each, self._union])(chance, flows)
             flows += [] if made is None else [made]
@@ -58,16 +60,16 @@ class Graph:
 
     def _once(self, chance: random.Random, flows: list[Flow]) -> Flow:
         flow, number = chance.choice(flows), len(self.counts)
-        name, seen = f"once{number}", set[tuple[str, int]]()
+        name, seen = f"once{number}", set[Row]()
         self.counts[name] = [(len(rows), 0) for rows in flow.batches]
         batches: list[Batch] = []
         for rows in flow.batches:
             batches.append([])
             for (place, _), row in rows:
-                if (row[0], row[2]) not in seen:
-                    seen.add((row[0], row[2]))
+                if row not in seen:
+                    seen.add(row)
                     batches[-1].append(((place, number), row))
-        return Flow(flow.stream.dropDuplicates(["k", "n"], name=name), batches, frozenset((number,)))
+        return Flow(flow.stream.dropDuplicates(["k", "g", "n"], name=name), batches, frozenset((number,)))
 
     def _each(self, chance: random.Random, flows: list[Flow]) -> Flow:
         """A row for a row, with its key upside down. A key with a bad row fails, with all its rows of the batch."""
@@ -89,6 +91,30 @@ class Graph:
             good = [one for one in rows if one[1][at] not in bad]
             self.counts[name].append((len(rows), len(rows) - len(good)))
             batches.append([((place, number), (row[0].swapcase(), *row[1:])) for (place, _), row in good])
+        return Flow(stream, batches, frozenset((number,)))
+
+    def _many(self, chance: random.Random, flows: list[Flow]) -> Flow:
+        """Two rows for each row of a key, all at the place of the key's last row."""
+        flow, number = chance.choice(flows), len(self.counts)
+        name = f"many{number}"
+
+        def two(row: Row) -> list[Row]:
+            return [(row[0].swapcase(), row[1], row[2]), (row[0] + row[0], row[1], (row[2] + 1) % 10)]
+
+        def many(key: Any, rows: Any, kept: Any) -> Any:
+            kept.update(1)
+            return [made for row in rows for made in two((row.k, row.g, row.n))]
+
+        stream = flow.stream.groupBy("k").flatMapGroupsWithState(
+            many, stateSchema="int", outputSchema=SCHEMA, outputMode="append", name=name
+        )
+        self.counts[name] = [(len(rows), 0) for rows in flow.batches]
+        batches: list[Batch] = []
+        for rows in flow.batches:
+            last = {row[0]: place for (place, _), row in rows}
+            of = {key: [made for _, row in rows if row[0] == key for made in two(row)] for key in last}
+            found = [((last[key], number), row) for key, those in of.items() for row in those]
+            batches.append(sorted(found, key=lambda one: one[0]))
         return Flow(stream, batches, frozenset((number,)))
 
     def _union(self, chance: random.Random, flows: list[Flow]) -> Flow | None:

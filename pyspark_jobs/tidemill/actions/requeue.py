@@ -47,9 +47,9 @@ class RequeuePlan(ActionPlan):
         """Return what will happen, in words."""
         lines = [
             f"{count_of(group.rows.num_rows, 'row')} "
-            + (f"of source `{group.source}`" if not group.given else "of another operator")
-            + f" that version {self.version} quarantined ({', '.join(group.kinds)}) will be read again by "
-            + group.destination
+            + (f"of source `{group.source}`" if not group.given else f"that `{group.given}` got from another operator")
+            + f"{' and' if group.given else ''} that version {self.version} quarantined ({', '.join(group.kinds)}) "
+            + f"will be read again by {group.destination}"
             for group in self.groups
         ]
         lines += [

@@ -184,7 +184,7 @@ class _Range:
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
         if placed.keeps_origins:
-            handle.keep_origins(not self.batch.job.feeds_sink(placed.node))
+            handle.keep_origins(placed.may_keep_order)
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             chunks = self.inbox.chunks(operator.name, number)

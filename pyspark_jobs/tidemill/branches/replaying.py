@@ -28,6 +28,7 @@ from ..run.engine import Choice
 from ..run.execute import Way
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up_files
+from .given_again import given_again
 from .inputs import RecordedFile, missing_from
 from .outlook import Outlook, recorded_plan
 from .partial import Partial
@@ -212,7 +213,11 @@ class ReplayDrain(Drain):
             branch=self.repo.branch,
             pipeline_uuid=origin.refs.uuid,
             parent=origin.parent,
-            splits=tuple(self._unread(head, self.inputs.splits(plan, steps.repo, steps.knowing(step, commit)))),
+            splits=tuple(
+                _as_they_wait(
+                    head, self._unread(head, self.inputs.splits(plan, steps.repo, steps.knowing(step, commit)))
+                )
+            ),
             created_ms=now_ms(),
             outstanding_files=self.outlook.after(step).input_files,
             outstanding_bytes=self.outlook.after(step).input_bytes,
@@ -251,12 +256,15 @@ class ReplayDrain(Drain):
             stored = store_skipped(self.repo, head, files, origin.number, attempt)
             changes["skipped"] = commit.skipped
         else:
-            stored = store_requeued(self.repo, head, commit.requeued, commit.released, origin.number, attempt)
+            splits = given_again(self.repo, head, commit)
+            stored = store_requeued(self.repo, head, splits, commit.released, origin.number, attempt)
             waiting = [] if head is None else head.waiting
-            changes |= {
-                "requeued": commit.requeued,
-                "released": commit.released,
-                "waiting": [*waiting, *commit.requeued],
-            }
+            changes |= {"requeued": splits, "released": commit.released, "waiting": [*waiting, *splits]}
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
         return correct(self.repo, origin, kind, changes | {"ledger": stored.segments, "rows": rows})
+
+
+def _as_they_wait(head: Commit | None, splits: Sequence[Split]) -> list[Split]:
+    """Return splits with the requeued rows that wait on this branch, which may be fewer than those of the plan."""
+    waiting = {(one.source, one.path): one for one in ([] if head is None else head.waiting)}
+    return [one if one.requeued is None else waiting.get((one.source, one.path), one) for one in splits]

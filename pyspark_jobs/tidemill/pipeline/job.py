@@ -97,6 +97,8 @@ class Placed:
     """Its inputs, by their numbers."""
     keeps_origins: bool = False
     """Whether an operator behind it needs the places of what it emits."""
+    may_keep_order: bool = False
+    """Whether it may emit in the order of its input: no sink follows, and no two rows of its input have one place."""
 
     @property
     def watermarks(self) -> tuple[str, ...]:
@@ -209,6 +211,18 @@ class Job:
         """Return the sources whose rows an operator reads, directly or through stateless steps."""
         return {one.source for one in self._ends_above(self._parents(operator)) if one.source is not None}
 
+    def has_one_row_a_place(self, operator: str) -> bool:
+        """Whether each row of the plan reaches an operator once at most, and nothing but rows of the plan does."""
+        by_number, waiting = {one.number: one for one in self.nodes}, list(self._parents(operator))
+        sources: list[str] = []
+        while waiting:
+            node = by_number[waiting.pop()]
+            if node.operator is not None:
+                return False
+            sources += [] if node.source is None else [node.source]
+            waiting.extend(node.parents)
+        return len(set(sources)) == len(sources)
+
     def operators_above(self, *nodes: int) -> set[str]:
         """Return the operators whose outputs reach some nodes through stateless steps. A node may be one itself."""
         return {one.operator for one in self._ends_above(nodes) if one.operator is not None}
@@ -307,7 +321,10 @@ def _with_places(job: Job) -> dict[str, Placed]:
             dataclasses.replace(port, carries_places=passes_on or is_sorted, sorts=is_sorted)
             for port, is_sorted in zip(placed.ports, sorts, strict=True)
         )
-        found[operator.name] = dataclasses.replace(placed, ports=tuple(ports), keeps_origins=keeps)
+        may_keep = not job.feeds_sink(placed.node) and job.has_one_row_a_place(operator.name)
+        found[operator.name] = dataclasses.replace(
+            placed, ports=tuple(ports), keeps_origins=keeps, may_keep_order=may_keep
+        )
     return {name: found[name] for name in job.operators}
 
 

@@ -58,6 +58,7 @@ class Requeued:
     `operators` are those that have not taken the rows, `watermark` the one for which their event times were too far
     ahead. Without either, the rows are for the whole pipeline. With `given`, operators had emitted the rows. They
     have the columns of that input of an operator, and reach it without the steps of a source.
+    `without` are numbers of rows in the object that do not come back, because a replay did not quarantine them.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Requeued:
     operators: tuple[str, ...] = ()
     watermark: str = ""
     given: str = ""
+    without: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..batch.input import feed, read_split
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import Input
 from ..operators.recorded import clock_of
+from ..operators.session_window import SessionWindow
 from ..operators.window import Window
 from ..pipeline import flow
 from ..pipeline.job import JobSink, Placed, Port
@@ -144,7 +145,8 @@ class _OfKey:
         if port.operator.name == self.placed.operator.name:
             given = port.input
             table = pa.Table.from_batches([flow.declared(rows, given.schema)])
-            place = None if given.window is None else given.window[1]
+            # A session is no key column: it begins with any row.
+            place = None if given.window is None or isinstance(given.window[0], SessionWindow) else given.window[1]
             columns = [number for number in range(self.key.num_columns) if number != place][: len(given.key)]
             key = self.key.select(columns)
             keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)

@@ -132,7 +132,8 @@ def status(repo: Opened) -> Status:
 def _requeued_rows(head: Commit | None) -> dict[str, int]:
     found: dict[str, int] = {}
     for split in () if head is None else head.waiting:
-        found[split.source] = found.get(split.source, 0) + (0 if split.requeued is None else split.requeued.rows)
+        held = split.requeued
+        found[split.source] = found.get(split.source, 0) + (0 if held is None else held.rows - len(held.without))
     return found
 
 

@@ -13,7 +13,7 @@ from ..repo.opened import Opened
 from ..schema import conform, int64_array
 from ..sources.asked import parse_records
 from ..sources.requeued import rows_as
-from .export import FIXED, ROW_ID, exported_name
+from .export import FIXED, ROW_ID, TEXT, exported_name
 from .refuse import Refuse, row_in_words
 from .requeued_before import RejectRow
 
@@ -37,18 +37,29 @@ class Contents:
         """Return rows as an input of an operator was given them by another one. `now` is its name in this code."""
         if self.by_hand is not None:
             of_hand = filled(self.by_hand)
-            changed = [row for row in rows if row[ROW_ID] in of_hand]
+            changed = [row for row in rows if row[ROW_ID] in of_hand or self._has_other_text(row)]
             if changed:
-                why = "an operator emitted it, so it comes back as it was; leave the columns of its source empty"
-                raise self.refuse([(row, why) for row in changed])
+                why = "an operator emitted it, so it comes back as it was, and cannot be corrected"
+                hint = "leave `_text` as it is and the columns of its source empty, or correct what the operator emits"
+                raise self.refuse([(row, why) for row in changed], hint)
         port = self.repo.job.port(now)
         assert port is not None
         there = self.table.column(AS_GIVEN + label).combine_chunks()
         content = there.take(int64_array([row[ROW_ID] for row in rows]))
-        fields = [
-            field.with_nullable(True) for field in port.input.schema if content.type.get_field_index(field.name) >= 0
-        ]
+        known = [content.type.field(place).name for place in range(content.type.num_fields)]
+        gone = [name for name in known if name not in port.input.schema.names]
+        if gone:
+            why = f"operator `{now}` was given the column `{gone[0]}`, which its input does not have now"
+            raise self.refuse([(row, why) for row in rows], "run the code that has the column, or leave these rows out")
+        fields = [field.with_nullable(True) for field in port.input.schema if field.name in known]
         return rows_as(content, pa.schema(fields), f"requeue version {self.version}: rows for operator `{now}`")
+
+    def _has_other_text(self, row: RejectRow) -> bool:
+        assert self.by_hand is not None
+        if TEXT not in self.by_hand.column_names:
+            return False
+        text = self.by_hand.column(TEXT)[self._at[row[ROW_ID]]].as_py()
+        return text is not None and text != row["text"]
 
     def _given(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
         assert self.by_hand is not None

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import Split, digest
-from ..schema import conform, one_batch, string_array
+from ..schema import conform, int64_array, one_batch, string_array
 from ..schema.kernels import pq
 from ..store import ObjectMissing, Store
 from .contract import METADATA, METADATA_TYPE, ROW, Block, ReadContext
@@ -80,6 +80,9 @@ def read_requeued(
     if split.requeued is None:
         raise InvalidInput(f"read `{split.path}`: it has no requeued rows")
     table = fetch_requeued(store, split.requeued.name, split.requeued.checksum)
+    if split.requeued.without:
+        without = frozenset(split.requeued.without)
+        table = table.take(int64_array([row for row in range(table.num_rows) if row not in without]))
     what = f"requeued rows of source `{split.source}`, from version {split.requeued.version}"
     content = table.column(_ROWS).combine_chunks()
     rows = rows_as(content, pa.schema(list(content.type)) if schema is None else schema, what)

@@ -48,6 +48,13 @@ def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -
     rows have the same key. `InvalidInput` if a key column is missing.
     """
 
+def in_plan_order(chunks: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
+    """Sort the rows of chunks with equal columns by the last two, which are int64; None if they are in this order.
+
+    Rows of equal places keep their order. A last column, uint32, has the number of the chunk of each row. Every batch
+    returned has 131,072 rows at most.
+    """
+
 def time_bounds_ms(column: pa.Array) -> tuple[int, int] | None:
     """Return the least and the greatest time of a timestamp or date column, rounded down; None if all are null."""
 
@@ -291,6 +298,12 @@ class Prepared:
     @property
     def late(self) -> pa.BooleanArray | None:
         """Which rows of the block were late; None if no row was."""
+    @property
+    def made_of(self) -> pa.UInt32Array | None:
+        """For each of `rows`, the row of the block that it was made of, rising, if rows are not combined.
+
+        None: each row that was not late has one.
+        """
 
 @final
 class Operator:
@@ -341,6 +354,17 @@ class Operator:
 
         The upper 32 bits are the group of the row's key, the first 20 bits of its hash. The lower bits count the rows
         of the group.
+        """
+    def keep_origins(self, for_operators: bool) -> None:
+        """Keep the origins of rows in the passes from now on.
+
+        With `for_operators`, rows go to operators only, and may come in the order of the rows that they are for.
+        """
+    def take_places(self, given: Sequence[tuple[pa.Int64Array, pa.Int64Array]]) -> tuple[pa.Int64Array, pa.Int64Array]:
+        """Return the places of the rows that the last `apply` returned, as blocks and rows, if origins are kept.
+
+        `given` has the places of the rows of each chunk. A row that was emitted for a row has its place. One that was
+        due has the block 2**63 - 1 and its time in ms, one that was emitted for its key that block and -2**63.
         """
     def take_quarantined(self) -> list[tuple[int, pa.RecordBatch, list[str]]]:
         """Return the rows quarantined since the last call because the user's function failed for their key.

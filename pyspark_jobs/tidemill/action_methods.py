@@ -273,7 +273,8 @@ class ActionMethods(Reader):
         """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
 
         The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
-        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
+        only to the operator whose function failed, because the others have taken them; rows that another operator had
+        emitted go there as they were. Late rows go to the operators
         that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
         promotion has the rows that its branch has quarantined. The commit records `reason`.
 

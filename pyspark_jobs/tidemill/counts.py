@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_MOST_RANGES = 6
+"""How many ranges of versions a text names."""
+
 
 def count_of(count: int, what: str, many: str | None = None) -> str:
     """Return a number with its noun. `many` is the plural, if it is not the singular with an s.
@@ -53,13 +56,18 @@ def version_ranges(versions: Sequence[int]) -> list[list[int]]:
 
 
 def versions_of(versions: Sequence[int]) -> str:
-    """Return version numbers as text: each once, ascending, consecutive ones as a range.
+    """Return version numbers as text: each once, ascending, as ranges. Of many ranges, the last ones are counted.
 
     >>> versions_of([4]), versions_of([9, 5, 4, 6]), versions_of([])
     ('version 4', 'versions 4–6, 9', 'no version')
+    >>> versions_of(range(0, 100, 2))
+    'versions 0, 2, 4, 6, 8, 10 and 44 more up to 98'
     """
     spans = version_ranges(versions)
     if not spans:
         return "no version"
-    text = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in spans)
+    shown = spans if len(spans) <= _MOST_RANGES + 1 else spans[:_MOST_RANGES]
+    text = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in shown)
+    rest = sum(last - first + 1 for first, last in spans[len(shown) :])
+    text += f" and {rest:,} more up to {spans[-1][1]}" if rest else ""
     return f"version{'' if spans[0][0] == spans[-1][1] else 's'} {text}"

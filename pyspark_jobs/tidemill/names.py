@@ -28,6 +28,8 @@ CHOICES = (AUTO, *ENGINES)
 """What a caller may give as the engine of batches: `auto` chooses one for each batch."""
 CONF_ENVIRONMENT = "TIDEMILL_CONF"
 """The environment variable from which the command line reads settings, as JSON."""
+ROOT_ENVIRONMENT = "TIDEMILL_ROOT"
+"""The environment variable with the root, for the command line, `tm.open` and `tm.read`, if none is given."""
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 """The environment variable from which the command line reads storage options, as JSON."""
 HEAD_HINT = "head.json"
@@ -36,12 +38,21 @@ LAST_NUMBER = 10**10 - 1
 """The highest number that fits into an object's name."""
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is a name that `check_name` accepts.
+
+    >>> is_name("retail"), is_name("_ledger")
+    (True, False)
+    """
+    return _NAME.fullmatch(text) is not None
+
+
 def check_name(name: str, what: str) -> str:
     """Return `name` if it matches `[a-z0-9][a-z0-9-]{0,62}`; otherwise raise `InvalidInput`.
 
     `what` is the kind of name, for the message: `operator`.
     """
-    if isinstance(name, str) and _NAME.fullmatch(name):
+    if isinstance(name, str) and is_name(name):
         return name
     raise InvalidInput(
         f"invalid {what} name {name!r}: expected at most 63 lower-case letters, digits and `-`, "

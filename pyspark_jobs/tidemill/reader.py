@@ -1,16 +1,18 @@
 """`Reader`, the object that `tm.read` returns: what a repository holds, read without the pipeline's code.
 
-`Repository` has the same methods, and those that write or run code. INVARIANT: a method here only forwards to its verb
-in `verbs`, writes nothing, and runs nothing that the repository stores.
+`Repository` has the same methods, and those that write or run code. INVARIANT: a method here only forwards to its verb,
+writes nothing, and runs nothing that the repository stores.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from .notebook import NotebookList
 from .protocol.records import Commit
 from .reading import read as reading
 from .repo.opened import Opened
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from .reading.diff_outputs import OutputDiff
     from .reading.diff_state import StateDiff
     from .reading.history import KeyVersion
+    from .reading.log import InputFile
     from .reading.status import Status
+    from .reading.which import FileStanding
     from .repo.versions import Tagged
     from .report.data import Report
 
@@ -67,7 +71,7 @@ class Reader:
         """
         from .reading.log import commits_since
 
-        return commits_since(self.opened, since)
+        return NotebookList(commits_since(self.opened, since))
 
     def log(self, limit: int | None = None) -> list[Commit]:
         """Return the commits that are kept, newest first; with `limit`, only so many.
@@ -77,7 +81,21 @@ class Reader:
         """
         from .reading.log import log
 
-        return log(self.opened, limit)
+        return NotebookList(log(self.opened, limit))
+
+    def input_files(self, version: int | str) -> list[InputFile]:
+        """Return the files that a version read, in the order of its plan, with `source`, `path` and `size`.
+
+        `version`: a number or a tag, or `"fix@12"`. Rows that were given back have no path; `requeued` is the version
+        that had quarantined them. Nothing for versions that read no input. `InvalidInput` for an unknown version.
+        """
+        from .reading.log import input_files
+        from .repo.versions import opened_at
+
+        opened = self.opened
+        opened.initialised()
+        opened, number = opened_at(opened, version)
+        return NotebookList(input_files(opened, opened.log.commit(number)))
 
     def commit(self, version: int | str) -> Commit:
         """Return the commit that made `version`, a number or a tag, or of another branch as `"fix@12"`.
@@ -282,7 +300,7 @@ class Reader:
         """
         from .reading.history import history
 
-        return history(self.opened, operator, key, variable, partial)
+        return NotebookList(history(self.opened, operator, key, variable, partial))
 
     def explain(self, operator: str | None = None, key: Any = ...) -> None:
         """Print how the state of a key came about: `history` for people. Without a key, print the pipeline's graph.
@@ -304,6 +322,35 @@ class Reader:
         for line in explain(self.opened, operator, None if key is ... else key, key is not ...):
             print(line)  # noqa: T201
 
+    def which(self, file: str | os.PathLike[str] | tuple[str, str]) -> list[FileStanding]:
+        """Return what the pipeline did with a file: which version read it, or whether it waits.
+
+        `file`: its path below the folder of its source, its whole path or URI, or a pair of source and path. The result
+        has an entry for each source that has the file, or has read it, with `source`, `path`, `standing`, `version`,
+        `batch_time`, `reason`, `now` and `quarantined_rows`. `standing` is one of `read`, `quarantined`, `skipped`,
+        `earlier`, `planned`, `waiting` and `not selected`.
+
+        The newest version decides, so a file that a rewind gave back waits. No folder is listed. `InvalidInput` for an
+        unknown source, and if no source has the file and none has read it.
+
+        >>> import tempfile, pathlib
+        >>> import tidemill as tm
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "1.csv").write_text("hello")
+        >>> p = tm.Pipeline("words")
+        >>> words = p.read(tm.Files(str(folder), format="csv", schema="word string"))
+        >>> _ = words.groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-which")
+        >>> _ = r.init()
+        >>> _ = r.run(engine="local")
+        >>> _ = (folder / "2.csv").write_text("world")
+        >>> [(one.standing, one.version) for name in ("1.csv", "2.csv") for one in r.which(name)]
+        [('read', '0'), ('waiting', None)]
+        """
+        from .reading.which import which
+
+        return NotebookList(which(self.opened, file))
+
     def branches(self) -> list[BranchInfo]:
         """Return all branches with `name`, `id`, `fork_branch`, `fork_version`, `head` and `publish_to`; `main` first.
 
@@ -311,13 +358,13 @@ class Reader:
         """
         from .branches.branch import branches
 
-        return branches(self.opened)
+        return NotebookList(branches(self.opened))
 
     def tags(self) -> list[Tagged]:
         """Return all tags, sorted by name."""
         from .repo.versions import tags
 
-        return tags(self.opened)
+        return NotebookList(tags(self.opened))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._opened.store.uri!r}, branch={self._opened.branch!r})"

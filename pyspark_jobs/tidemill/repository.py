@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from .action_methods import ActionMethods
+from .notebook import NotebookList
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
@@ -105,7 +106,7 @@ class Repository(ActionMethods):
 
         accepted = Accepted(adopt_sink, replace_sink, accept_output_change)
         limits = Limits(max_batches, time_budget, batch_time, tasks, accepted)
-        return self.drain(spark, engine, limits, on_progress).progress
+        return NotebookList(self.drain(spark, engine, limits, on_progress).progress)
 
     def drain(self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
         """Do the same as `run`, and return everything that was done.
@@ -131,7 +132,7 @@ class Repository(ActionMethods):
         from .run.drain import Limits
         from .run.run import sweep
 
-        return sweep(self.opened, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
+        return NotebookList(sweep(self.opened, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress)
 
     def publish(self, since: int | str | None = None, sink: str | None = None) -> list[int]:
         """Publish versions that an earlier run committed but did not publish. Return the versions.
@@ -231,7 +232,7 @@ class Repository(ActionMethods):
 
 def open(
     pipeline: Pipeline | Loaded,
-    root: str,
+    root: str | None = None,
     branch: str = "main",
     conf: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -239,9 +240,9 @@ def open(
     """Open the repository of a pipeline under `root`. The call checks its arguments, and writes nothing.
 
     `pipeline`: a `tm.Pipeline`, or the result of `tm.load`. `root`: `s3://bucket/prefix`, `file:///dir` or a folder,
-    which may hold the repositories of several pipelines. `branch`: another
-    branch than `main`, by its name; it is looked up in the repository. `conf`: settings whose
-    keys begin with `tidemill.` or `spark.`; they take precedence over the environment and `tidemill.toml`.
+    which may hold the repositories of several pipelines. Default: the environment variable `TIDEMILL_ROOT`. `branch`:
+    another branch than `main`, by its name; it is looked up in the repository. `conf`: settings whose keys begin with
+    `tidemill.` or `spark.`; they take precedence over the environment and `tidemill.toml`.
     `storage_options`: options for the stores, as `{"root": {…}, "source": {…}, "sink": {…}}`.
 
     `InvalidInput` for a wrong argument, such as an unknown setting, credentials in a URI, or an unusable sink folder.

@@ -1,4 +1,4 @@
-"""Durations, sizes and times, read from the text, numbers and objects that users write.
+"""Durations, sizes and times, read from the text, numbers and objects that users write, and as text again.
 
 Plain values only; nothing here knows a setting. Durations and times are milliseconds, sizes are bytes.
 INVARIANT: a value that does not parse raises `InvalidInput`. No default replaces it.
@@ -40,6 +40,10 @@ _NEAR_MS = 10 * 365 * 24 * 3600 * 1000
 """A number in another unit is recognised if it would be within ten years of now."""
 _UNITS = {1000: "seconds", 1 / 1000: "microseconds", 1 / 1_000_000: "nanoseconds"}
 
+_CYCLE = 146_097 * 86_400
+"""Seconds in 400 years, after which the calendar repeats."""
+_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
+
 MOST_DURATION_MS = 2**61 // 1000
 """The longest duration. The sum of a time and a duration in microseconds must fit 64 bits."""
 
@@ -64,6 +68,29 @@ def duration_ms(value: str | timedelta | int) -> int:
         f"invalid duration {value!r}: expected text such as `30 days`, a timedelta or an int of ms, not negative",
         hint="units: milliseconds, seconds, minutes, hours, days, weeks",
     )
+
+
+def duration_text(duration_ms: int) -> str:
+    """Return a duration as users write it, in its largest units. `duration_ms` reads it back.
+
+    >>> duration_text(30 * 86_400_000), duration_text(5_400_000), duration_text(1), duration_text(0)
+    ('30 days', '1 hour 30 minutes', '1 millisecond', '0 seconds')
+    """
+    rest, parts = duration_ms, []
+    for unit in ("day", "hour", "minute", "second", "millisecond"):
+        count, rest = divmod(rest, _DURATION_MS[unit])
+        if count:
+            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"
+
+
+def with_readable_durations(text: str) -> str:
+    """Return recorded text with its counts of ms as durations.
+
+    >>> with_readable_durations("3600000 ms by 1800000 ms from 0 ms over ts")
+    '1 hour by 30 minutes from 0 seconds over ts'
+    """
+    return re.sub(r"\b(\d+) ms\b", lambda found: duration_text(int(found[1])), text)
 
 
 def interval_ms(value: str | timedelta | int) -> int:
@@ -121,6 +148,16 @@ def time_ms(value: int | str | date, time_zone: str = "UTC") -> int:
             f"invalid time {value!r}: expected ms since the epoch, ISO text such as `2013-01-01T00:00:00Z`, or a "
             "datetime"
         ) from error
+
+
+def iso(time_ms: int) -> str:
+    """Return a time as Spark writes it in progress: ISO 8601, UTC, milliseconds. Years beyond 9999 have a sign."""
+    seconds, rest = divmod(time_ms, 1000)
+    cycles = (seconds - _YEAR_1) // _CYCLE if not _YEAR_1 <= seconds < _YEAR_10000 else 0
+    found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds - cycles * _CYCLE)
+    year = found.year + 400 * cycles
+    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{shown}-{found:%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
 def check_unit(value_ms: int, what: str, now: int) -> None:

@@ -136,7 +136,8 @@ def test_an_answer_is_one_of_the_kinds(
     [
         ((403, ""), StoreUnavailable, "refused the credentials"),
         ((503, ""), StoreUnavailable, "failed (503"),
-        ((400, ""), InvalidInput, "refused the request (400"),
+        ((400, ""), StoreUnavailable, "refused the request and gave no reason (400)"),
+        ((400, "InvalidArgument"), StoreUnavailable, "refused the request and gave no reason (400)"),  # to its HEAD
         ((0, ""), StoreUnavailable, "no answer from"),
     ],
 )
@@ -146,6 +147,15 @@ def test_a_failed_copy_raises_an_error(
     scripted.answers = [answer]
     with pytest.raises(kind, match=f"^copy to `s3://bucket/root/b`: .*{re.escape(message)}"):
         scripted.store(max_attempts=1).copy("a", "b")
+
+
+@pytest.mark.parametrize("code", ["", "ExpiredToken", "InvalidArgument"])
+def test_a_head_that_is_refused_without_a_reason_may_be_repeated(scripted: Scripted, code: str) -> None:
+    """No answer to a HEAD has a body, so an expired token looks like any other bad request."""
+    scripted.answers = [(400, code)]
+    with pytest.raises(StoreUnavailable, match="^stat `s3://bucket/root/a`: .* gave no reason") as raised:
+        scripted.store(max_attempts=1).stat("a")
+    assert raised.value.hint == "run again; if that does not help, look whether the credentials have expired"
 
 
 def test_an_endpoint_that_only_redirects_is_refused(scripted: Scripted) -> None:

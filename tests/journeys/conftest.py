@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from tests.journeys.bad_input import counting
 from tests.journeys.place import Place, placed
 from tests.world import World
+from tidemill.cli.main import main
+
+Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -22,3 +26,14 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return placed(tmp_path)
+
+
+@pytest.fixture
+def call(capfd: pytest.CaptureFixture[str]) -> Call:
+    """Calls the command line; gives exit status, stdout and stderr."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        capfd.readouterr()
+        return main([str(one) for one in arguments]), *capfd.readouterr()
+
+    return run

@@ -161,7 +161,7 @@ def test_state_of_one_window_is_not_read_by_another(tmp_path):
     hourly.arrive("2024-01-01T00:00:00\n")
     hourly.run()
     r = hourly.but(of("2 hours")).open(init=False)
-    refused(lambda: run(r), "`window` = 3600000 ms by 3600000 ms from 0 ms over ts")
+    refused(lambda: run(r), "`window` = 1 hour by 1 hour from 0 seconds over ts")
 
 
 def test_a_root_that_holds_another_pipeline_or_is_a_repository_itself(tmp_path):

@@ -206,9 +206,9 @@ def test_a_search_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
     assert failure(place) == "the row (k='a', v=1) of file `0.csv`"
 
 
-def test_an_emitted_row_in_quarantine_has_no_number_in_a_file(tmp_path: Path) -> None:
+def test_an_emitted_row_in_quarantine_has_the_place_of_the_row_that_it_was_emitted_for(tmp_path: Path) -> None:
     place = Place(tmp_path, {"0.csv": [("a", 1), ("a", 2)]})
     by_row(emitting(place.rows), "n", refusing(2, "n"), "x int", "second", on_error="quarantine")
     place.run()
     (row,) = place.open().quarantine().to_pylist()
-    assert (row["row"], row["file"], row["text"]) == (None, None, '{"n": 2}')
+    assert (row["row"], row["file"], row["text"]) == (2, "0.csv", '{"n": 2}')

@@ -26,11 +26,16 @@ def calling(folder, fn, batches=3):
     return world
 
 
+def rows_of(table):
+    """The rows without the columns that Tidemill adds."""
+    return sorted(tuple(row.values()) for row in table.drop_columns(["_batch_id", "_seq"]).to_pylist())
+
+
 def test_the_function_is_called_after_each_commit_in_order_with_its_rows(tmp_path):
     calls = []
 
     def fn(table, batch_id):
-        calls.append((batch_id, r.head.version, sorted(map(tuple, (row.values() for row in table.to_pylist())))))
+        calls.append((batch_id, r.head.version, rows_of(table)))
 
     r = calling(tmp_path, fn).open()
     run(r)
@@ -52,11 +57,32 @@ def test_a_batch_without_rows_and_a_sweep_are_calls_too():
     p = tm.Pipeline("silent")
     grouped = p.read(tm.Rows("k string")).groupBy("k")
     made = grouped.mapWithState(tm.StateSpec.function(forget).timeout("1 second"), "int", "what string")
-    made.foreachBatch(lambda table, batch_id: calls.append((batch_id, table.to_pydict())))
+    made.foreachBatch(lambda table, batch_id: calls.append((batch_id, table)))
     t = Tester(p)
     t.batch(["a"])
     t.sweep(at_ms=1_001)
-    assert calls == [(0, {"what": []}), (1, {"what": ["gone"]})]
+    assert [(batch_id, table.column_names, rows_of(table)) for batch_id, table in calls] == [
+        (0, ["what", "_batch_id", "_seq"], []),
+        (1, ["what", "_batch_id", "_seq"], [("gone",)]),
+    ]
+
+
+def test_the_rows_have_the_version_and_the_order_that_every_sink_gets(tmp_path):
+    calls = {}
+
+    def both(p, world):
+        counts = world.read(p).groupBy("k").agg(n=tm.count(), name="counts")
+        counts.foreachBatch(lambda table, batch_id: calls.update({batch_id: table.to_pylist()}))
+        counts.write(tm.Json(world.out), name="files")
+
+    world = World(tmp_path, both)
+    world.arrive([("a", 1), ("b", 1)], [("b", 1)])
+    world.run()
+    assert {batch_id: {row["_batch_id"] for row in rows} for batch_id, rows in calls.items()} == {0: {0}, 1: {1}}
+    assert sorted(map(str, calls[0] + calls[1])) == sorted(map(str, world.published()))
+    assert [row["_seq"] for row in calls[0]] == sorted(row["_seq"] for row in calls[0])
+    r = world.open()
+    assert r.outputs(version=0, sink="foreach-batch").to_pylist() == calls[0]
 
 
 def test_an_error_of_the_function_fails_the_run_and_the_next_run_calls_it_again(tmp_path):
@@ -104,7 +130,7 @@ def test_an_outage_is_retried_and_an_error_in_the_code_is_invalid_input(tmp_path
 SCRIPT = """
 import os, sys
 from pathlib import Path
-from tests.journeys.test_foreach_batch import calling
+from tests.journeys.test_foreach_batch import calling, rows_of
 
 folder, when, dies_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 
@@ -112,7 +138,7 @@ def fn(table, batch_id):
     if batch_id == dies_at and when == "before":
         os.kill(os.getpid(), 9)
     with open(folder / "calls", "a") as calls:
-        calls.write(f"{batch_id} {sorted(map(tuple, (row.values() for row in table.to_pylist())))}\\n")
+        calls.write(f"{batch_id} {rows_of(table)}\\n")
     if batch_id == dies_at and when == "after":
         os.kill(os.getpid(), 9)
 

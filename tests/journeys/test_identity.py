@@ -266,7 +266,7 @@ def test_skip_says_what_it_will_do(shop, capsys):
     assert "file `dt=2024/a.json` of source `source` (11 bytes) will not be read" in capsys.readouterr().out
     assert opened(shop).head is None
     assert main(call) == 0
-    assert "skipped `dt=2024/a.json` in version 0: test data" in capsys.readouterr().out
+    assert "skipped `dt=2024/a.json` of source `source` in version 0: test data" in capsys.readouterr().out
     assert opened(shop).head.kind == "skip"
 
 

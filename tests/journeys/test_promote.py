@@ -99,13 +99,16 @@ def test_a_wrong_promotion_changes_nothing(place: Place) -> None:
     with pytest.raises(tm.InvalidInput, match="outputs='all', expected one of correct, keep"):
         r.promote("fix", outputs="all")
     r.branch("empty")
-    with pytest.raises(tm.InvalidInput, match="it has no version of its own"):
-        r.promote("empty")
+    for catch_up in (False, True):
+        with pytest.raises(tm.InvalidInput, match="it has no version of its own"):
+            r.promote("empty", catch_up=catch_up, engine="local")
     place.open("fix", factor=2).branch("nested")
     place.arrive("8")
     run(place.open("nested", factor=2))
-    with pytest.raises(tm.InvalidInput, match="it starts from branch `fix`, not from `main`"):
-        r.promote("nested")
+    for catch_up in (False, True):
+        with pytest.raises(tm.InvalidInput, match="it starts from branch `fix`, not from `main`") as refused:
+            place.open(factor=2).promote("nested", catch_up=catch_up, engine="local")
+        assert refused.value.hint == "promote it into `fix`, and then that branch"
     assert place.open().head == before
     r.branch("late", at=2)
     place.arrive("6")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidemill as tm
 from tests.journeys.place import Place
-from tests.world import World, run
+from tests.world import Build, World, over, run
 from tidemill.cli.main import main
 
 
-def walked(r: tm.Repository, key: str, operator: str = "sums") -> list[tuple[str, Any]]:
+def walked(r: tm.Reader, key: str, operator: str = "sums") -> list[tuple[str, Any]]:
     return [(one.label, one.value and one.value["n"]) for one in r.history(operator, key)]
 
 
@@ -159,3 +160,29 @@ def test_people_and_machines_see_the_branch(
     assert [(one["branch"], one["version"]) for one in lines][1:3] == [("fix", 1), ("fix", 2)]
     assert main(["changes", *at, "sums", "0..4", "--each"]) == 0
     assert "fix" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("renamed_on_branch", [False, True])
+def test_a_renamed_operator_is_walked_without_code_as_with_it(tmp_path: Path, renamed_on_branch: bool) -> None:
+    def named(name: str) -> Build:
+        return over(lambda rows: rows.groupBy("k").agg(n=tm.count(), name=name))
+
+    before = World(tmp_path, named("sums"))
+    before.arrive(*([("a", number)] for number in range(4)))
+    before.run()
+    r, after = before.open(), before.but(named("totals"))
+    if renamed_on_branch:
+        r.branch("fix", at=1)
+        after.open("fix").migrate(rename={"sums": "totals"}, reason="a better name")
+        run(after.open("fix"))
+        after.open(init=False).promote("fix", engine="local")
+    else:
+        r.replay(2, into="fix", engine="local")
+        r.promote("fix")
+        after.open(init=False).migrate(rename={"sums": "totals"}, reason="a better name")
+    after.arrive([("a", 9)])
+    run(after.open(init=False))
+    with_code = walked(after.open(init=False), "a", "totals")
+    assert [value for _, value in with_code] == [1, 2, 3, 4, 5]
+    assert [label.partition("@")[0] for label, _ in with_code][:4] == ["0", "1", "fix", "fix"]
+    assert walked(tm.read(after.root, after.name), "a", "totals") == with_code

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.journeys.conftest import Call
 from tests.journeys.everything import make
 from tests.servers.s3 import S3Server
-from tidemill.cli.main import main
 from tidemill.errors import Exit
 
 CODE = """
@@ -20,7 +19,6 @@ from pathlib import Path
 from tests.journeys.everything import pipeline
 p = pipeline(Path(__file__).parent, "sums")
 """
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +27,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make(folder, str(folder / "root"))
     (folder / "code.py").write_text(CODE)
     return folder
-
-
-@pytest.fixture
-def call(capfd: pytest.CaptureFixture[str]) -> Call:
-    """Calls the command line; gives exit status, stdout and stderr."""
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        return main([str(one) for one in arguments]), *capfd.readouterr()
-
-    return run
 
 
 READS = [
@@ -112,7 +99,11 @@ def test_naming_a_version_needs_code(home: Path, call: Call) -> None:
         ("{root}", Exit.FAILED, "pipeline `root` has no repository under file:///"),
         ("{root}/nothing", Exit.FAILED, "hint: a repository is the folder ROOT/NAME with `refs/` in it"),
         ("{root}/No", Exit.FAILED, "invalid pipeline name 'No'"),
-        ("nothing", Exit.FAILED, "found PIPELINE `nothing`, expected `module:name`, `path.py:name`, or the URI of a"),
+        (
+            "nothing",
+            Exit.FAILED,
+            "found PIPELINE `nothing`, expected `module:name`, `path.py:name`, `path.py`, or the URI of",
+        ),
         ("s3://lake", Exit.FAILED, "found PIPELINE `s3://lake`, expected"),
         ("s3://", Exit.FAILED, "found PIPELINE `s3://`, expected"),
         ("gs://lake/x", Exit.FAILED, "unknown scheme `gs`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,65 @@ def test_a_plan_of_a_driver_with_a_wrong_clock_is_not_executed(world: World) -> 
     with pytest.raises(tm.InvalidInput, match="plan 0 has the batch time .*, but the clock says"):
         run(r)
     r.replan("a wrong clock")
+    run(r)
+    assert abs(r.head.batch_time_ms - now_ms()) < DAY
+
+
+def test_after_a_clock_was_ahead_no_plan_is_written_until_the_batch_time_is_reset(world: World) -> None:
+    """The hint is carried out as it is printed, and then the pipeline goes on."""
+    world.arrive([row(0)])
+    run(world.open(conf=set_to(batch_time_tolerance="1000 days")), batch_time=now_ms() + 500 * DAY)
+    r = world.open(init=False)
+    at, before = r.head.version, plans(r)
+    assert run(r) == [] and r.sweep(engine="local") == []
+    world.arrive([row(1)])
+    for _ in range(2):
+        with pytest.raises(tm.InvalidInput) as refused:
+            run(r)
+        message = str(refused.value)
+        assert f"plan {at + 1} cannot have a batch time before " in message
+        assert f", that of version {at}, but the clock says " in message
+        assert plans(r) == before, "nothing is written"
+    (to,) = re.findall(r"`tidemill reset --batch-time ([^`]*)`, which also ends a plan that is open", message)
+    r.reset(batch_time=to, reason="the clock was ahead")
+    run(r)
+    assert abs(r.head.batch_time_ms - now_ms()) < DAY and r.head.counts.applied_rows == 1
+
+
+def test_watermarks_that_followed_a_clock_ahead_are_named(world: World) -> None:
+    def idle(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, "rows").withWatermark("ts", "1 minute", idle="1 hour")
+        rows.groupBy("k", tm.window("ts", "1 minute")).agg(n=tm.count(), name="n", outputMode="append")
+
+    world = world.but(idle)
+    world.arrive([row(0)])
+    world.run()
+    far = world.open(conf=set_to(batch_time_tolerance="1000 days"))
+    far.sweep(engine="local", batch_time=now_ms() + 500 * DAY)
+    r = world.open(init=False)
+    assert r.head.watermarks["rows.ts"] > now_ms() + 400 * DAY
+    world.arrive([row(1)])
+    with pytest.raises(tm.InvalidInput, match="--watermark sets back watermark `rows.ts`, which may have followed it"):
+        run(r)
+    r.reset(batch_time=now_ms(), watermark="2024-01-01T00:00:00Z", reason="the clock was ahead")
+    run(r)
+    assert (r.head.counts.applied_rows, r.head.counts.late_rows) == (1, 0)
+
+
+def test_a_plan_that_a_clock_ahead_left_ends_with_the_reset_of_the_hint(world: World) -> None:
+    world.arrive([row(0)])
+    far = set_to(batch_time_tolerance="1000 days")
+    run(world.open(conf=far), batch_time=now_ms() + 500 * DAY)
+    world.arrive([row(1)], "not json\n")
+    with pytest.raises(tm.InvalidInput, match="fail_if_quarantined"):
+        run(world.open(conf=far | set_to(fail_if_quarantined="0")))
+    r = world.open(init=False)
+    at = r.head.version
+    assert r.status().planned == {"version": at + 1, "files": 2}
+    with pytest.raises(tm.InvalidInput, match="(?s)cannot have a batch time before .*hint: .* `tidemill reset -"):
+        run(r)
+    r.reset(batch_time=now_ms(), reason="the clock was ahead")
+    assert r.status().planned is None
     run(r)
     assert abs(r.head.batch_time_ms - now_ms()) < DAY
 

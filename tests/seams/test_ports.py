@@ -193,7 +193,7 @@ def test_an_operator_reads_another_one_and_a_source(tasks):
     assert (result.metrics.quarantined_rows, result.metrics.applied_rows) == (1, 5)  # `c` of the source is an input row
     found = t.repository.quarantine(0).sort_by("operator").to_pylist()
     assert [(row["source"], row["row"], row["operator"]) for row in found] == [
-        (None, None, "pairs.left"), ("clicks", 2, "pairs.right"),
+        ("orders", 4, "pairs.left"), ("clicks", 2, "pairs.right"),
     ]  # fmt: skip
     result = t.batch({"orders": rows(("e", 200, 5)), "clicks": rows(("b", 80, "late"), ("e", 190, "z"))})
     commit = t.repository.head

@@ -114,7 +114,9 @@ def test_a_union_with_an_initial_state_and_a_function_a_batch(session: Any, tmp_
 
     def called(table: pa.Table, batch_id: int) -> None:
         with lock:  # cannot be pickled: the function stays with the driver
-            calls.append((batch_id, sorted(map(tuple, (row.values() for row in table.to_pylist())))))
+            calls.append(
+                (batch_id, sorted(zip(*(table.column(name).to_pylist() for name in ("k", "total")), strict=True)))
+            )
 
     def add(rows: pa.Table, state: pa.Table, context: Any) -> tuple[pa.Table, pa.Table]:
         both = pa.concat_tables([state, rows.rename_columns(["k", "total"])])

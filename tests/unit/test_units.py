@@ -15,6 +15,7 @@ from tidemill.units import (
     MOST_DURATION_MS,
     check_time_zone,
     duration_ms,
+    duration_text,
     interval_ms,
     size_bytes,
     time_ms,
@@ -38,6 +39,7 @@ from tidemill.units import (
 )
 def test_durations_are_read_in_ms(value: Any, milliseconds: int) -> None:
     assert duration_ms(value) == milliseconds
+    assert duration_ms(duration_text(milliseconds)) == milliseconds
 
 
 @pytest.mark.parametrize(

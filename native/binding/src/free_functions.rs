@@ -3,7 +3,7 @@
 use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
 use pyo3::prelude::*;
 use tidemill_core::key::{self, Keys};
-use tidemill_core::{map, range, schema, time};
+use tidemill_core::{map, operator, range, schema, time};
 
 use crate::arrow::{array_in, array_out, batch_in, batch_out};
 use crate::error::{Raise, invalid};
@@ -63,6 +63,18 @@ pub(crate) fn partition<'py>(
         })
         .raise(py)?;
     parts.iter().map(|part| batch_out(py, part)).collect()
+}
+
+/// Rows sorted by the places in their last two columns, each with the number of its chunk; None if they are sorted.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+pub(crate) fn in_plan_order<'py>(
+    py: Python<'py>,
+    chunks: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    let chunks = chunks.iter().map(batch_in).collect::<PyResult<Vec<_>>>()?;
+    let sorted = py.detach(|| operator::in_plan_order(&chunks)).raise(py)?;
+    sorted.map(|batches| batches.iter().map(|batch| batch_out(py, batch)).collect()).transpose()
 }
 
 fn no_column(py: Python<'_>, name: &str, batch: &RecordBatch) -> PyErr {

@@ -36,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(free_functions::text_hash, module)?)?;
     module.add_function(wrap_pyfunction!(free_functions::distinct_names, module)?)?;
     module.add_function(wrap_pyfunction!(free_functions::partition, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::in_plan_order, module)?)?;
     module.add_function(wrap_pyfunction!(free_functions::time_bounds_ms, module)?)?;
     module.add_function(wrap_pyfunction!(free_functions::after_ms, module)?)?;
     module.add_function(wrap_pyfunction!(free_functions::merge_count, module)?)?;

@@ -5,16 +5,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidemill_core::operator::{Chunks, Combine, Operator, Output, Pass, PassKind, Prepared, Quarantined};
+use tidemill_core::operator::{
+    Chunks, Combine, Operator, Ordered, Output, Pass, PassKind, Place, Prepared, Quarantined, places_of,
+};
 use tidemill_core::{Error, Result, StateMap};
 
-use crate::arrow::{array_out, batch_in, batch_out, schema_out};
+use crate::arrow::{array_in, array_out, batch_in, batch_out, schema_out};
 use crate::error::{Raise, invalid};
 use crate::map::PyStateMap;
 use crate::map_schema::PyMapSchema;
@@ -83,6 +87,7 @@ impl PyPass {
 pub(crate) struct PyPrepared {
     rows: RecordBatch,
     late: Option<BooleanBuffer>,
+    made_of: Option<UInt32Array>,
 }
 
 #[pymethods]
@@ -95,6 +100,11 @@ impl PyPrepared {
     #[getter]
     fn late<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.late.as_ref().map(|late| array_out(py, &BooleanArray::new(late.clone(), None))).transpose()
+    }
+
+    #[getter]
+    fn made_of<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.made_of.as_ref().map(|rows| array_out(py, rows)).transpose()
     }
 }
 
@@ -114,9 +124,19 @@ struct Task {
     quarantined: Vec<ChunkQuarantine>,
     /// The order numbers of the rows that the last pass emitted.
     order: Vec<i64>,
+    /// Why each of them was emitted; `None` unless that is kept.
+    places: Option<Vec<Place>>,
+    /// Whether its rows go to operators only.
+    is_for_operators: bool,
     /// One of the reasons why calls failed: the first in alphabetical order, so that it does not depend on the tasks.
     failure: Option<String>,
 }
+
+/// The places of the rows of a chunk.
+type GivenPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The places of emitted rows.
+type ShownPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// The index of a chunk, its quarantined rows as a `pyarrow.RecordBatch`, and a reason for each row.
 type ShownQuarantined<'py> = (u32, Bound<'py, PyAny>, Vec<String>);
@@ -139,8 +159,16 @@ impl PyOperator {
     /// The Python object for `operator`.
     pub(crate) fn new(name: String, operator: impl Operator + 'static) -> Self {
         let operator = Box::new(operator);
-        let task =
-            Task { name, operator, maps: Maps::NotOpened, quarantined: Vec::new(), order: Vec::new(), failure: None };
+        let task = Task {
+            name,
+            operator,
+            maps: Maps::NotOpened,
+            quarantined: Vec::new(),
+            order: Vec::new(),
+            places: None,
+            is_for_operators: false,
+            failure: None,
+        };
         Self { task: Mutex::new(task) }
     }
 
@@ -177,8 +205,8 @@ impl PyOperator {
         let rows = batch_in(rows)?;
         let combine = if combine { Combine::Split } else { Combine::Nothing };
         let prepared = py.detach(|| self.task()?.operator.prepare(&rows, &pass_.pass, combine)).raise(py)?;
-        let Prepared { rows, late } = prepared;
-        Ok(PyPrepared { rows, late })
+        let Prepared { rows, late, made_of } = prepared;
+        Ok(PyPrepared { rows, late, made_of })
     }
 
     fn rest<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -235,6 +263,27 @@ impl PyOperator {
         array_out(py, &Int64Array::from(order))
     }
 
+    fn keep_origins(&self, py: Python<'_>, for_operators: bool) -> PyResult<()> {
+        let mut task = self.task().raise(py)?;
+        task.places = Some(Vec::new());
+        task.is_for_operators = for_operators;
+        Ok(())
+    }
+
+    /// Return the places of the rows that the last pass emitted, given those of its chunks.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn take_places<'py>(&self, py: Python<'py>, given: Vec<GivenPlaces<'py>>) -> PyResult<ShownPlaces<'py>> {
+        let column = |array: &Bound<'py, PyAny>| {
+            let array = array_in(array)?;
+            array.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| invalid(py, "places must be int64"))
+        };
+        let given = given.iter().map(|(blocks, rows)| Ok((column(blocks)?, column(rows)?)));
+        let given = given.collect::<PyResult<Vec<_>>>()?;
+        let places = self.task().raise(py)?.places.as_mut().map(std::mem::take).unwrap_or_default();
+        let (blocks, rows) = py.detach(|| places_of(&places, &given)).raise(py)?;
+        Ok((array_out(py, &blocks)?, array_out(py, &rows)?))
+    }
+
     fn take_quarantined<'py>(&self, py: Python<'py>) -> PyResult<Vec<ShownQuarantined<'py>>> {
         let quarantined = std::mem::take(&mut self.task().raise(py)?.quarantined);
         let shown = |found: ChunkQuarantine| Ok((found.chunk, batch_out(py, &found.rows)?, found.reasons));
@@ -283,14 +332,20 @@ impl Task {
     fn apply(&mut self, chunks: &Chunks<'_>, pass: &Pass) -> Result<RecordBatch> {
         let mut maps = self.take_maps()?;
         let mut out = Output::new(self.operator.signature().output.clone());
+        out = match (&self.places, self.is_for_operators) {
+            (None, _) => out,
+            (Some(_), false) => out.with_origins(),
+            (Some(_), true) => out.for_operators(),
+        };
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
         let quarantined = out.take_quarantined();
         let reasons = quarantined.iter().map(|found| &found.reason).chain(&self.failure);
         self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
         self.quarantined.extend(by_chunk(chunks, quarantined)?);
-        let (rows, order) = out.into_ordered()?;
-        self.order = order;
+        let Ordered { rows, numbers, places } = out.into_ordered()?;
+        self.order = numbers;
+        self.places = self.places.take().map(|_| places);
         Ok(rows)
     }
 

@@ -60,7 +60,7 @@ impl KeyedFunction for Arming {
         let kinds: ArrayRef = Arc::new(Int64Array::from(vec![i64::from(visit.timing_out); fates.len()]));
         let outputs = RecordBatch::try_new(outputs(), vec![visit.keys.columns()[0].clone(), kinds])?;
         let states: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(states))];
-        Ok(Returned { fates, deadlines, states, outputs, emitted_by, failed })
+        Ok(Returned { fates, deadlines, states, outputs, emitted_by, emitted_for: Vec::new(), failed })
     }
 }
 

@@ -10,7 +10,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Fields, Schema};
 use tidemill_core::operator::{
-    Chunks, Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature,
+    Chunks, Combine, Groups, Metrics, Operator, Origin, Output, Pass, PassKind, Prepared, Signature,
 };
 use tidemill_core::{Changes, KeyRange, Keys, MapSchema, Result, StateMap};
 
@@ -50,7 +50,7 @@ impl Operator for Greatest {
         for (&group, number) in groups.numbers()[0].iter().zip(numbers(rows)) {
             greatest[group as usize] = number.max(greatest[group as usize]);
         }
-        Ok(Prepared { rows: self.columns(&groups.keys, greatest)?, late: None })
+        Ok(Prepared { rows: self.columns(&groups.keys, greatest)?, late: None, made_of: None })
     }
 
     fn apply(&mut self, chunks: &Chunks<'_>, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
@@ -76,7 +76,7 @@ impl Operator for Greatest {
             ..Changes::default()
         })?;
         self.metrics.rows_updated += groups.len() as u64;
-        out.emit(groups.keys, rows)
+        out.emit(groups.keys, rows, || Origin::Keys)
     }
 
     fn metrics(&self) -> Metrics {

@@ -89,7 +89,15 @@ impl KeyedFunction for Counting {
         ];
         let outputs = RecordBatch::try_new(output_schema(), outputs)?;
         let states: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(states))];
-        Ok(Returned { fates, deadlines: Vec::new(), states, outputs, emitted_by: by, failed: Vec::new() })
+        Ok(Returned {
+            fates,
+            deadlines: Vec::new(),
+            states,
+            outputs,
+            emitted_by: by,
+            emitted_for: Vec::new(),
+            failed: Vec::new(),
+        })
     }
 }
 

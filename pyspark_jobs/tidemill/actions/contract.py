@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..counts import versions_of
+from ..notebook import NotebookResult
 from ..values import dataclass
 
 if TYPE_CHECKING:
@@ -124,11 +125,15 @@ class SeenRefs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActionPlan:
+class ActionPlan(NotebookResult):
     """What an action will do if the repository is then as it was `seen`."""
 
     verb: str
     seen: SeenBranch | SeenRefs = dataclasses.field(repr=False)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return what will happen, and what it requires."""
+        return {"changes": self.lines(), "requires": self.requires}
 
     @property
     def requires(self) -> str:

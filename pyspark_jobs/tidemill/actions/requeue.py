@@ -46,8 +46,10 @@ class RequeuePlan(ActionPlan):
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
         lines = [
-            f"{count_of(group.rows.num_rows, 'row')} of source `{group.source}` that version {self.version} "
-            f"quarantined ({', '.join(group.kinds)}) will be read again by {group.destination}"
+            f"{count_of(group.rows.num_rows, 'row')} "
+            + (f"of source `{group.source}`" if not group.given else "of another operator")
+            + f" that version {self.version} quarantined ({', '.join(group.kinds)}) will be read again by "
+            + group.destination
             for group in self.groups
         ]
         lines += [
@@ -65,6 +67,7 @@ class RequeuePlan(ActionPlan):
 
         groups = [
             [one.source, one.operators, one.watermark, one.ids, digest(_encoded(self.version, one))]
+            + ([one.given] if one.given else [])
             for one in self.groups
         ]
         files = [[one.file.source, one.file.path, one.file.etag, one.is_changed] for one in self.files]
@@ -79,7 +82,8 @@ class RequeuePlan(ActionPlan):
 class Requeue(CommitAction):
     """Give rows that a version quarantined back to the pipeline. The next batch reads them before any file.
 
-    Unreadable rows go to the whole pipeline, rows of a failed key only to the operator whose function failed. Late rows
+    Unreadable rows go to the whole pipeline, rows of a failed key only to the operator whose function failed, also if
+    another operator had emitted them. Late rows
     go to the operators that they were late for, if those are declared with late="keep" now. A row comes back once.
     Without --rows, unreadable rows are parsed again by the schema that the source has now. A file that is in quarantine
     as a whole is read again as a new file: correct it in its folder first.
@@ -91,7 +95,8 @@ class Requeue(CommitAction):
     method = """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
 
     The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
-    only to the operator whose function failed, because the others have taken them. Late rows go to the operators
+    only to the operator whose function failed, because the others have taken them; rows that another operator had
+    emitted go there as they were. Late rows go to the operators
     that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source. A
     promotion has the rows that its branch has quarantined. The commit records `reason`.
 
@@ -201,7 +206,8 @@ def _stored(repo: Opened, plan: RequeuePlan, to: Writing) -> Iterator[Split]:
         repo.store.put(name, data)
         to.stored.append(name)
         checksum = digest(data)
-        held = Requeued(name, checksum, group.rows.num_rows, plan.version, group.operators, group.watermark)
+        rows = group.rows.num_rows
+        held = Requeued(name, checksum, rows, plan.version, group.operators, group.watermark, group.given)
         path = names.requeued_path(name)
         yield Split(group.source, path, checksum, len(data), now_ms(), requeued=held)
 

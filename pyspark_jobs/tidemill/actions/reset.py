@@ -30,7 +30,7 @@ class ResetPlan(ActionPlan):
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""
-        from ..protocol.progress import iso
+        from ..units import iso
 
         times = {f"watermark {name}": times for name, times in self.watermarks.items()}
         times |= {} if self.batch_time is None else {"batch time": self.batch_time}

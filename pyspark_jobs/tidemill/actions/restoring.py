@@ -14,7 +14,7 @@ from ..repo.input_files import File, InputFiles, listed_files, one_of, planned_f
 from ..repo.opened import Opened
 from ..repo.steps import Steps
 from ..repo.versions import VersionSpec, number_of_version
-from ..sources.contract import SourceFile
+from ..sources.contract import SourceFile, named_file
 from ..sources.ledger import READ, look_up_files
 
 
@@ -92,8 +92,8 @@ def taken_out(
     for file, at in zip(found, before, strict=True):
         if at is not None and at.how == READ:
             raise InvalidInput(
-                f"rewind without `{file.path}`: version {at.version} read it, so its rows are part of the version to "
-                "restore",
+                f"rewind without {named_file(file, repo.sources)}: version {at.version} read it, so its rows are part "
+                "of the version to restore",
                 hint=f"rewind to version {at.version - 1}",
             )
     return list(dict.fromkeys(found))

@@ -80,11 +80,11 @@ class RewindPlan(ActionPlan):
         if self.undone:
             lines.append(f"undone: {versions_of(self.undone)}")
         if self.waiting:
-            lines.append(f"{_shown(self.waiting)} will be read again")
+            lines.append(f"{self._shown(self.waiting)} will be read again")
         if self.without:
-            lines.append(f"{_shown(self.without)} will not be read")
+            lines.append(f"{self._shown(self.without)} will not be read")
         if self.gone:
-            lines.append(f"{_shown(self.gone)} read since then: gone, so these rows are lost")
+            lines.append(f"{self._shown(self.gone)} read since then: gone, so these rows are lost")
         for sink, those in self.withdraws.items():
             done = "function is called with withdrawn=" if sink in self.functions else "files are deleted:"
             lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
@@ -101,6 +101,15 @@ class RewindPlan(ActionPlan):
         if self.ends_plan is not None:
             lines.append(f"the plan of version {self.ends_plan} ends")
         return lines
+
+    def _shown(self, files: Sequence[SourceFile]) -> str:
+        from ..sources.contract import named_file
+
+        assert isinstance(self.seen, SeenBranch)
+        head, refs = self.seen.origin.head, self.seen.origin.refs
+        sources = {*refs.sources, *(() if head is None else head.sources)}
+        names = ", ".join(named_file(file, sources) for file in files[:SHOWN_FILES])
+        return f"{count_of(len(files), 'file')} ({names}{', …' if len(files) > SHOWN_FILES else ''})"
 
     def content(self) -> Any:
         """Return all that will happen."""
@@ -122,11 +131,6 @@ class RewindPlan(ActionPlan):
             "adds": self.adds,
             **super().as_dict(),
         }
-
-
-def _shown(files: Sequence[SourceFile]) -> str:
-    names = ", ".join(f"`{file.path}`" for file in files[:SHOWN_FILES])
-    return f"{count_of(len(files), 'file')} ({names}{', …' if len(files) > SHOWN_FILES else ''})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,12 +108,14 @@ class Skip(CommitAction):
 
     def done(self, plan: SkipPlan, commit: Commit) -> str:
         """Return what was done, in words."""
-        return f"skipped `{plan.file.path}` in version {commit.version}: {self.reason}"
+        file = f"`{plan.file.path}` of source `{plan.file.source}`"
+        return f"skipped {file} in version {commit.version}: {self.reason}"
 
 
 def _refuse_known(repo: Opened, seen: SeenBranch, file: SourceFile) -> int | None:
     """Return the version that read earlier content of a file. `InvalidInput` if it read or skipped the present one."""
     from ..sources import asked
+    from ..sources.contract import named_file
     from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, is_same, look_up_files
 
     known = look_up_files(repo.ledger(seen.origin.head).map, [file])[0]
@@ -123,11 +125,12 @@ def _refuse_known(repo: Opened, seen: SeenBranch, file: SourceFile) -> int | Non
         return known.version if known is not None and known.how == READ else None
     if known.how == QUARANTINED:
         return None
+    name = named_file(file, repo.sources)
     if known.how == SKIPPED:
-        raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
+        raise InvalidInput(f"skip {name}: version {known.version} skipped it already")
     if known.how == EARLIER:
-        raise InvalidInput(f'skip `{file.path}`: start="latest" leaves it out already')
+        raise InvalidInput(f'skip {name}: start="latest" leaves it out already')
     raise InvalidInput(
-        f"skip `{file.path}`: version {known.version} has read it, so its rows are in the state",
+        f"skip {name}: version {known.version} has read it, so its rows are in the state",
         hint="skip takes only files that were not read yet",
     )

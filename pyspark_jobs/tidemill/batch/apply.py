@@ -18,7 +18,6 @@ import pyarrow as pa
 from .. import _native, names
 from ..errors import InternalError, InvalidInput
 from ..operators.contract import BoundOperator, Handle, close_on_error
-from ..operators.keys import KeySet
 from ..pipeline import flow
 from ..pipeline.job import JobSink, Placed, Port
 from ..protocol import codec
@@ -29,14 +28,16 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import OpenedMap, open_map, persist
 from ..store import Store, run_both, side_by_side
 from ..values import dataclass
-from . import wire
+from . import places, wire
 from .batch import Batch, task_attempt
-from .failed_rows import failed_rows, without_numbers
+from .failed_rows import failed_rows
+from .given import GivenRows, failed_parts, parts_of
 from .inbox import Inbox
-from .input import read_rows
+from .input import is_given_back, read_rows
 from .memory import PeakMemory
 from .output_files import OutputFiles
-from .quarantine import failed_rejects, with_rows
+from .places import Emitted, Places
+from .quarantine import failed_rejects, with_given, with_rows
 from .sender import Outgoing, RowOrigin, Sender
 from .spill import received
 from .wire import Chunk, Observed
@@ -182,15 +183,22 @@ class _Range:
         operator = placed.operator
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
+        if placed.keeps_origins:
+            handle.keep_origins(not self.batch.job.feeds_sink(placed.node))
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             chunks = self.inbox.chunks(operator.name, number)
-            rows = self._apply_pass(placed, handle, chunks, times.beginning() if begins else times)
-            self._quarantine_failed(operator, handle, chunks)
-            del chunks
+            given = parts_of(placed, chunks)
+            rows = self._apply_pass(placed, handle, chunks, given, times.beginning() if begins else times)
+            self._quarantine_failed(operator, handle, given)
+            emitted = self._emitted(handle, given, rows) if placed.keeps_origins else None
+            del chunks, given
             self.inbox.drop(operator.name, number)
             if rows.num_rows:
-                outgoing = Outgoing(self.sender, RowOrigin((self.index, number), self.index, number))
+                # Not by the number of the range first: it depends on the number of tasks.
+                order = (wire.EMITTED, list(self.batch.job.operators).index(operator.name))
+                origin = RowOrigin(order, self.index, number, order_last=(self.index,), emitted=emitted)
+                outgoing = Outgoing(self.sender, origin)
                 results = _Results(outgoing, self.files)
                 flow.run_steps(self.batch.job, placed.node, rows, results, f"operator `{operator.name}`")
                 self.chunks += outgoing.items
@@ -251,35 +259,46 @@ class _Range:
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
-    def _apply_pass(self, placed: Placed, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
+    def _apply_pass(
+        self, placed: Placed, handle: Handle, chunks: list[Chunk], given: list[GivenRows], pass_: Any
+    ) -> pa.RecordBatch:
         try:
-            ports = [chunk.head.port for chunk in chunks]
-            rows = handle.apply([without_numbers(chunk) for chunk in chunks], pass_, ports)
+            rows = handle.apply([part.rows for part in given], pass_, [part.port.number for part in given])
             order = handle.take_order()
             return rows if order is None else rows.append_column(ROW, order)
         except InvalidInput as error:
             number = getattr(error, "chunk", None)
-            if number is None or number >= len(chunks):
+            if number is None or number >= len(given):
                 raise
             first, _, rest = error.message.partition("\n")
-            place = failed_rows(self.batch, placed, self.index, chunks, number, error)
+            place = failed_rows(self.batch, placed, self.index, chunks, given[number], error)
             raise InvalidInput(
                 f"{first}, processing {place}" + (f"\n{rest}" if rest else ""), hint=error.hint
             ) from error
 
-    def _quarantine_failed(self, operator: BoundOperator, handle: Handle, chunks: list[Chunk]) -> None:
+    def _emitted(self, handle: Handle, given: list[GivenRows], rows: pa.RecordBatch) -> Emitted | None:
+        """Return the places of the rows that a pass emitted; None if they have no numbers, or none but their keys."""
+        known = [part.places or places.after_all(part.rows.num_rows) for part in given]
+        found = handle.take_places([(one.blocks, one.rows) for one in known])
+        if found is None or ROW not in rows.schema.names:
+            return None
+        return Emitted(rows.column(ROW), Places(*found))
+
+    def _quarantine_failed(self, operator: BoundOperator, handle: Handle, given: list[GivenRows]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. The batch counts those of files only."""
         for number, rows, reasons in handle.take_quarantined():
-            head = chunks[number].head
-            split, label = head.split, self.batch.job.operators[operator.name].ports[head.port].label
-            of_split = numbers = None
-            if split is not None:  # the numbers of rows that an operator emitted are not those of rows in a file
-                of_split = self.batch.plan.splits[split]
-                numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
-            self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, label, of_split))
-            self.failed_rows[operator.name] += rows.num_rows
-            self.failed_behind[operator.name] += rows.num_rows if split is None else 0
-            self.failed_input_rows += rows.num_rows if split is not None else 0
+            for failed in failed_parts(given[number], rows, reasons, flow.key_of(rows, operator)):
+                split = None if failed.split is None else self.batch.plan.splits[failed.split]
+                label = given[number].port.label
+                rejects = failed_rejects(failed.rows, failed.reasons, failed.numbers, label, split)
+                # What an operator emitted is not found in a file, though it was emitted for a row there.
+                is_emitted = not failed.is_read or (split is not None and bool(is_given_back(split)))
+                if is_emitted:
+                    rejects = with_given(rejects, label, failed.rows)
+                self.failed.setdefault(None if is_emitted else failed.split, []).append(rejects)
+                self.failed_rows[operator.name] += rejects.num_rows
+                self.failed_behind[operator.name] += 0 if failed.is_read else rejects.num_rows
+                self.failed_input_rows += rejects.num_rows if failed.is_read else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> OpenedMap:
         segments = self.batch.state.get(operator, {}).get(map_name, [])
@@ -360,13 +379,3 @@ class _Range:
         name = names.quarantine_file(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
-
-
-def _numbers(chunk: pa.RecordBatch, failed: pa.RecordBatch, key: list[str]) -> pa.Array | None:
-    """Return the numbers of the rows of a chunk that failed, in order. Of a key that fails, all rows do."""
-    if ROW not in chunk.schema.names:
-        return None
-    numbers = chunk.column(ROW)
-    if key:
-        numbers = numbers.filter(KeySet(pa.Table.from_batches([failed.select(key)])).holds(chunk.select(key)))
-    return numbers if len(numbers) == failed.num_rows else None

@@ -23,13 +23,14 @@ from ..protocol.records import Split
 from ..schema import int64_array
 from ..schema.cells import shown_cells
 from ..schema.kernels import pc
-from ..sources.contract import ROW
+from ..sources.contract import ROW, named_file
 from ..values import dataclass
 from .batch import Batch
-from .input import columns_read, only, read_split
+from .given import GivenRows
+from .input import columns_read, feed, read_split
 from .sender import NumberedRows, Outgoing, RowOrigin, Sender
 from .sequence import GROUP_BITS, group_of, groups_of
-from .wire import Chunk, Observed
+from .wire import Chunk, ChunkHead, Observed
 
 LARGEST_READ = 1024**3
 """If the splits to read again are larger, in bytes, there is no search."""
@@ -43,35 +44,35 @@ _NAMED = 3
 """How many files, rows and keys a message names."""
 
 
-def without_numbers(chunk: Chunk) -> pa.RecordBatch:
-    """Return the rows of a chunk as the operator prepared them, without their numbers."""
-    rows = chunk.batch()
-    return rows.drop_columns([ROW]) if ROW in rows.schema.names else rows
-
-
 def failed_rows(
-    batch: Batch, placed: Placed, range_index: int, chunks: Sequence[Chunk], number: int, error: InvalidInput
+    batch: Batch, placed: Placed, range_index: int, chunks: Sequence[Chunk], part: GivenRows, error: InvalidInput
 ) -> str:
-    """Say which rows of chunk `number` a failed call was given, and where from: a file, or an operator and files."""
-    chunk, row = chunks[number], getattr(error, "row", None)
-    port = placed.ports[chunk.head.port]
-    given = without_numbers(chunk)
+    """Say which rows of a part a failed call was given, and where from: a file, or an operator and files."""
+    row, given = getattr(error, "row", None), part.rows
     what = "rows" if row is None else f"the row {_shown_row(given.slice(row, 1))}"
-    found = None
+    found: str | None = None
+    places: list[int] = []
     with contextlib.suppress(Exception):  # the search calls sources and the user's steps again
         places = [row] if row is not None else _places_of_key(given, placed, getattr(error, "key", "None"))
-        if places and chunk.head.split is not None:
-            found = _listed_rows(_row_numbers(batch, port, range_index, chunks, chunk, places))
+    head = part.head(places[0] if places else 0)
+    places = [place for place in places if part.head(place) == head]
+    with contextlib.suppress(Exception):
+        if places and head.split is not None:
+            found = _listed_rows(_row_numbers(batch, range_index, chunks, part, places))
         elif places:
-            found = _emitted(batch, port, chunk, places)
-    if chunk.head.split is not None:
-        return f"{what} of file `{batch.plan.splits[chunk.head.split].path}`{found or ''}"
-    emitters = " or ".join(f"`{name}`" for name in batch.job.upstream_of(port))
-    return f"{what} that operator {emitters} emitted{found or _from_files(batch)}"
+            found = _emitted(batch, part, head, places)
+    if head.split is not None:
+        return f"{what} of file {named_file(batch.plan.splits[head.split], batch.job.sources)}{found or ''}"
+    return f"{what} that operator `{_emitter(batch, head)}` emitted{found or _from_files(batch)}"
+
+
+def _emitter(batch: Batch, head: ChunkHead) -> str:
+    """Return the name of the operator that emitted the rows of a chunk."""
+    return list(batch.job.operators)[head.order[1]]
 
 
 def _from_files(batch: Batch) -> str:
-    files = list(dict.fromkeys(f"`{split.path}`" for split in batch.plan.splits))
+    files = list(dict.fromkeys(named_file(split, batch.job.sources) for split in batch.plan.splits))
     return f" from the files {_listed(files, len(files))}" if files else ""
 
 
@@ -152,19 +153,21 @@ def _read_again(
                 raise _TooMuchError
             origin = RowOrigin((number, block.number), 0, number=number, split=split)
             caught = _Caught(sender, origin, [port.label for port in ports])
-            receiver = only(batch.job, split.requeued, caught)
-            for node in batch.job.roots(split.source):
-                flow.run_steps(batch.job, node.number, block.rows, receiver, f"`{split.path}`")
+            feed(batch.job, split, block.rows, caught)
             yield from ((split, block.number, rows) for rows in caught.rows)
 
 
 def _row_numbers(
-    batch: Batch, port: Port, range_index: int, chunks: Sequence[Chunk], chunk: Chunk, places: Sequence[int]
+    batch: Batch, range_index: int, chunks: Sequence[Chunk], part: GivenRows, places: Sequence[int]
 ) -> list[int]:
-    """Return the numbers in their file of rows of a chunk that was read from a split."""
-    number, block, turn, piece = chunk.head.order
+    """Return the numbers in their file of rows of a part that one chunk brought from a split."""
+    if part.places is not None:
+        known = [one[1] for one in part.places.take(int64_array(places)).of_rows() if one is not None]
+        return [] if None in known else [one for one in known if one is not None]
+    port = part.port
+    number, block, turn, piece = part.heads[0].order
     ends = [hi for _, hi in batch.bounds]
-    of_port = [one for one in chunks if one.head.port == chunk.head.port]
+    of_port = [one for one in chunks if one.head.port == port.number]
     earlier = [one for one in of_port if one.head.order[:3] == (number, block, turn) and one.head.order[3] < piece]
     before = sum(one.batch().num_rows for one in earlier)
     turns = 0
@@ -186,13 +189,13 @@ class _Key:
     places: list[str] = field(default_factory=list)
 
 
-def _emitted(batch: Batch, port: Port, chunk: Chunk, places: Sequence[int]) -> str | None:
+def _emitted(batch: Batch, part: GivenRows, head: ChunkHead, places: Sequence[int]) -> str | None:
     """Say for which key some rows of a chunk were emitted, and from which rows of the batch. None if unknown.
 
     The order number of an emitted row has the group of its key, so the key is one of those in that group.
     """
-    (name,) = batch.job.upstream_of(port)
-    emitter, rows = batch.job.operators[name], chunk.batch()
+    name, rows = _emitter(batch, head), part.whole
+    emitter = batch.job.operators[name]
     if emitter.level or ROW not in rows.schema.names:
         return None
     failed = rows.take(int64_array(places))
@@ -200,7 +203,7 @@ def _emitted(batch: Batch, port: Port, chunk: Chunk, places: Sequence[int]) -> s
     if None in groups or len(groups) > _MOST_GROUPS:
         return None
     found = _rows_of_groups(batch, emitter, groups)
-    when = " when the watermark moved," if chunk.head.pass_number else ""
+    when = " when the watermark moved," if head.pass_number else ""
     if not any(found.values()):
         fired = " when a timeout fired," if not when and name not in batch.begins else when
         return f"{fired} for a key without rows in this batch"
@@ -235,12 +238,13 @@ def _rows_of_groups(batch: Batch, emitter: Placed, groups: set[int]) -> dict[int
         rows, hashes = rows.filter(in_group), hashes.filter(in_group)
         if not rows.num_rows:
             continue
+        file = named_file(split, batch.job.sources)
         keys = KeySet(pa.Table.from_batches([rows.select(key)])).keys
         at = KeyValues(keys, int64_array(range(keys.num_rows))).of(rows.select(key))
         for number in range(keys.num_rows):
             own = pc.equal(at, number)
             group, cells = group_of(hashes.filter(own)[0].as_py()), _shown_key(keys, number)
-            _add(found[group].setdefault(cells, _Key(cells)), split, rows.column(ROW).filter(own))
+            _add(found[group].setdefault(cells, _Key(cells)), file, rows.column(ROW).filter(own))
     return {group: list(keys.values()) for group, keys in found.items()}
 
 
@@ -250,14 +254,14 @@ def _groups(hashes: pa.Array) -> pa.Array:
     return pc.shift_right(hashes, shift).cast(pa.int64())
 
 
-def _add(key: _Key, split: Split, numbers: pa.Array) -> None:
+def _add(key: _Key, file: str, numbers: pa.Array) -> None:
     """Count rows of a key, and keep the first places. If a window or a step lost the numbers, a file counts once."""
     if numbers.null_count:
-        if f"`{split.path}`" not in key.places:
-            key.places.append(f"`{split.path}`")
+        if file not in key.places:
+            key.places.append(file)
             key.rows += 1
         return
     key.rows += len(numbers)
     key.places += [
-        f"`{split.path}` row {number + 1}" for number in numbers.slice(0, max(0, _NAMED - len(key.places))).to_pylist()
+        f"{file} row {number + 1}" for number in numbers.slice(0, max(0, _NAMED - len(key.places))).to_pylist()
     ]

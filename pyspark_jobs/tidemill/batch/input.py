@@ -46,7 +46,28 @@ def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Blo
     source = batch.job.sources[split.source]
     if split.requeued is None:
         return source.read(split, batch.plan.block_rows, context)
-    return read_requeued(batch.store(), source, split, batch.plan.block_rows, context)
+    if not split.requeued.given:
+        return read_requeued(batch.store(), source.schema, source.place, split, batch.plan.block_rows, context)
+    port = batch.job.port(split.requeued.given)
+    columns = None if port is None else pa.schema([field.with_nullable(True) for field in port.input.schema])
+    own = replace(context, metadata=False)
+    return read_requeued(batch.store(), columns, source.place, split, batch.plan.block_rows, own)
+
+
+def is_given_back(split: Split) -> bool:
+    """Whether the rows of a split are those that operators had emitted, and are given back to one of them."""
+    return split.requeued is not None and bool(split.requeued.given)
+
+
+def feed(job: Job, split: Split, rows: pa.RecordBatch, receiver: flow.Receiver) -> None:
+    """Send rows of a split through the steps of its source, or directly to the operator that is given them back."""
+    if split.requeued is not None and split.requeued.given:
+        port = job.port(split.requeued.given)
+        if port is not None:
+            receiver.to_operator(port, rows)
+        return
+    for node in job.roots(split.source):
+        flow.run_steps(job, node.number, rows, only(job, split.requeued, receiver), f"`{split.path}`")
 
 
 @dataclass(frozen=True)

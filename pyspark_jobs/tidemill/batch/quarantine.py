@@ -1,25 +1,25 @@
 """Rows for quarantine: late rows, rows too far ahead, and rows of keys whose calls of your function failed.
 
 Rows that a source cannot read come from `quarantine/rejects` in the same columns. INVARIANT: a row that was read from a
-source is kept as it was read, in the column `content.<source>`, unless a step lost its number. So it can come back.
+source is kept as it was read, in the column `content.<source>`, unless a step lost its number. An emitted row on which
+a function failed is kept as the operator of the function got it. So both can come back.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from ..pipeline.job import Job, Port
-from ..protocol.progress import iso
 from ..protocol.records import Split
-from ..quarantine.rows import AHEAD, CONTENT, FAILED, LATE, REJECT_SCHEMA
+from ..quarantine.rows import AHEAD, AS_GIVEN, CONTENT, FAILED, LATE, REJECT_SCHEMA
 from ..schema import records_batch, shown_cells
 from ..schema.kernels import pc
 from ..sources.contract import HIDDEN, ROW
+from ..units import duration_text, iso
 from ..values import dataclass
 from .batch import Batch
 
@@ -29,17 +29,19 @@ LATE_REASON = "late for operator"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where rows for quarantine come from. Rows of an upstream operator have no split.
+    """Where rows for quarantine come from. Rows of an upstream operator may have no split.
 
-    `read` are the rows of the split's block, as the source gave them.
+    `read` are the rows of the split's block, as the source gave them. `numbers` are those of the rows in their file, if
+    the rows themselves have none: operators emitted them for these.
     """
 
     split: Split | None = None
     read: pa.RecordBatch | None = None
+    numbers: tuple[int | None, ...] | None = None
 
 
 def failed_rejects(
-    rows: pa.RecordBatch, reasons: Sequence[str], numbers: pa.Array | None, label: str, split: Split | None
+    rows: pa.RecordBatch, reasons: Sequence[str], numbers: Sequence[int | None] | None, label: str, split: Split | None
 ) -> pa.RecordBatch:
     """Return the rows that a function failed on, with the reason of each, still without content.
 
@@ -49,8 +51,14 @@ def failed_rejects(
         {"reason": reason, "text": text, "kind": FAILED, "operator": label}
         for text, reason in zip(_texts(rows), reasons, strict=True)
     ]
-    places = [None] * rows.num_rows if numbers is None else numbers.to_pylist()
-    return _batch(rejects, places, split)
+    return _batch(rejects, [None] * rows.num_rows if numbers is None else numbers, split)
+
+
+def with_given(rejects: pa.RecordBatch, label: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rejects with their rows as an input of an operator was given them, so that they can be given back."""
+    fields = [field.with_nullable(True) for field in rows.schema]
+    content = pa.StructArray.from_arrays(rows.columns, fields=fields)
+    return rejects.append_column(pa.field(AS_GIVEN + label, content.type), content)
 
 
 def late_rejects(
@@ -85,7 +93,7 @@ def ahead_rejects(
     """Return rows whose event time is too far after the batch time, for quarantine."""
     rule, columns = batch.job.watermarks[watermark], [name for name in ahead.schema.names if name not in HIDDEN]
     reason = (
-        f"ahead: more than {timedelta(milliseconds=rule.max_ahead_ms or 0)} (maxAhead) after the batch time "
+        f"ahead: more than {duration_text(rule.max_ahead_ms or 0)} (maxAhead) after the batch time "
         f"{iso(batch.plan.batch_time_ms)}, "
         f"so the row does not move the watermark `{watermark}`"
     )
@@ -122,6 +130,8 @@ def _with_content(job: Job, rejects: pa.RecordBatch, read: pa.RecordBatch | None
 
 
 def _numbers(rows: pa.RecordBatch, provenance: Provenance) -> list[int | None]:
+    if provenance.numbers is not None:
+        return list(provenance.numbers)
     has_numbers = provenance.split is not None and ROW in rows.schema.names
     return rows.column(ROW).to_pylist() if has_numbers else [None] * rows.num_rows
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from .. import _native
-from ..pipeline import flow
 from ..protocol.records import Split
 from ..sources.contract import Block
 from .batch import Batch
-from .input import Alone, Several, Splits, only
+from .input import Alone, Several, Splits, feed, is_given_back
 from .memory import PeakMemory
 from .ranges import range_of
 from .sender import Outgoing, RowOrigin, Sender
@@ -61,7 +60,6 @@ def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[
     split = batch.plan.splits[number]
     hashed = split_hash(split)
     keyless = range_of(hashed, batch.bounds)
-    roots = batch.job.roots(split.source)
 
     def outgoing(block: int, read: pa.RecordBatch | None = None) -> Outgoing:
         origin = RowOrigin((number, block), keyless, number=number, split=split, split_hash=hashed, read=read)
@@ -69,9 +67,8 @@ def _send_split(sender: Sender, number: int, read: Iterable[Block]) -> Iterator[
 
     rows = count = 0
     for block in read:
-        sent = outgoing(block.number, block.rows)
-        for node in roots:
-            flow.run_steps(batch.job, node.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
+        sent = outgoing(block.number, None if is_given_back(split) else block.rows)
+        feed(batch.job, split, block.rows, sent)
         sent.quarantine_rejects(block)
         sent.count_late_rows(block.rows.num_rows)
         if block.fingerprint is not None:

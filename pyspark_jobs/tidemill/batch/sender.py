@@ -22,7 +22,7 @@ from ..schema import int64_array
 from ..schema.kernels import pc
 from ..sources.contract import ROW, Block
 from ..values import dataclass
-from . import wire
+from . import places, wire
 from .batch import Batch
 from .held import LARGEST_HELD_BYTES, HeldRows
 from .lateness import EXAMPLES, examples, kept_late
@@ -36,7 +36,7 @@ class RowOrigin:
     """Where rows come from: a block of a split, or one pass of an upstream operator."""
 
     order: tuple[int, ...]
-    """Sorts its chunks among those of other origins."""
+    """Sorts its chunks among those of other origins, before the number of the branch that they came by."""
     keyless: int
     """The range that receives its rows without a key."""
     pass_number: int = 0
@@ -46,11 +46,28 @@ class RowOrigin:
     split_hash: int = 0
     read: pa.RecordBatch | None = None
     """The rows of the block as the source gave them, which quarantine keeps whole."""
+    order_last: tuple[int, ...] = ()
+    """Sorts its chunks after the number of the branch: the key range of rows that an operator emitted."""
+    emitted: places.Emitted | None = None
+    """The places of the rows that an operator emitted, if an operator behind it needs them."""
 
-    @property
-    def provenance(self) -> Provenance:
-        """The place of its rows, for quarantine."""
-        return Provenance(self.split, self.read)
+    def places(self, rows: pa.RecordBatch) -> places.Places:
+        """Return the places of rows that reach an operator."""
+        if self.number is not None:
+            return places.of_block(self.number, self.order[1], rows)
+        return places.after_all(rows.num_rows) if self.emitted is None else self.emitted.of(rows)
+
+    def provenances(self, splits: Sequence[Split], rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Provenance]]:
+        """Yield rows for quarantine with their provenance. Emitted rows have that of the rows they were emitted for."""
+        if self.emitted is None:
+            yield rows, Provenance(self.split, self.read)
+            return
+        found = self.emitted.of(rows).of_rows()
+        for number in dict.fromkeys(None if one is None else one[0] for one in found):
+            at = [row for row, one in enumerate(found) if (None if one is None else one[0]) == number]
+            rows_there = [None if (one := found[row]) is None else one[1] for row in at]
+            split = None if number is None else splits[number]
+            yield rows.take(int64_array(at)), Provenance(split, None, tuple(rows_there))
 
 
 class Sender:
@@ -67,10 +84,13 @@ class Sender:
         self._held: dict[str, tuple[Port, HeldRows]] = {}
 
     def prepare(self, port: Port, rows: pa.RecordBatch) -> Any:
-        """Return what the operator makes of the rows before the exchange: `.rows` and the mask `.late`."""
+        """Return what the operator makes of the rows before the exchange: `.rows` and the mask `.late`.
+
+        Rows that carry their places are not combined.
+        """
         given = flow.read_columns(rows, port) if self.combine else flow.declared(rows, port.input.schema)
         handle, data_pass = self._handle(port)
-        prepared = handle.prepare(given, data_pass, combine=self.combine)
+        prepared = handle.prepare(given, data_pass, combine=self.combine and not port.carries_places)
         return NumberedRows(prepared, rows) if self._numbers(port.operator, rows) else prepared
 
     def _numbers(self, operator: BoundOperator, rows: pa.RecordBatch) -> bool:
@@ -169,13 +189,9 @@ class NumberedRows:
     """
 
     def __init__(self, prepared: Any, given: pa.RecordBatch) -> None:
-        self.late = prepared.late
+        self.late, self.made_of = prepared.late, getattr(prepared, "made_of", None)
         numbers = given.column(ROW) if ROW in given.schema.names else pa.nulls(given.num_rows, pa.int64())
-        if prepared.late is not None:
-            numbers = numbers.filter(pc.invert(prepared.late))
-        if len(numbers) != prepared.rows.num_rows:
-            numbers = pa.nulls(prepared.rows.num_rows, pa.int64())
-        self.rows = prepared.rows.append_column(pa.field(ROW, pa.int64()), numbers)
+        self.rows = prepared.rows.append_column(pa.field(ROW, pa.int64()), places.of_prepared(prepared, numbers))
 
 
 class Outgoing:
@@ -208,7 +224,10 @@ class Outgoing:
         kept = kept_late(port, rows, port.least(self.sender.batch.watermarks))
         if kept is not None:
             self._count_kept(port, kept)
-        self._by_key(port, prepared.rows)
+        sent = prepared.rows
+        if port.carries_places and sent.num_rows:
+            sent = places.attach(sent, prepared, self.origin.places(rows))
+        self._by_key(port, sent)
 
     def rest(self) -> None:
         """Send the rows that operators buffered for combining."""
@@ -312,10 +331,16 @@ class Outgoing:
             named = None
             if ROW in late.schema.names:
                 late, ids = self._fresh(late)
-                named = [",".join(labels[row]) for row in ids]
-            if late.num_rows:
-                rejects = late_rejects(self.sender.batch, port, late, self.origin.provenance, named)
+                named = {row: ",".join(labels[row]) for row in ids}
+            for rows, provenance in self._provenances(late):
+                given = None if named is None else [named[row] for row in rows.column(ROW).to_pylist()]
+                rejects = late_rejects(self.sender.batch, port, rows, provenance, given)
                 self._to_quarantine(wire.LATE_REJECTS, port.label, rejects)
+
+    def _provenances(self, rows: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Provenance]]:
+        """Yield rows for quarantine, if there are any, with their provenance."""
+        if rows.num_rows:
+            yield from self.origin.provenances(self.sender.batch.plan.splits, rows)
 
     def _fresh(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
         """Return the rows that are not in quarantine yet, with their numbers. From now on they are."""
@@ -337,8 +362,9 @@ class Outgoing:
                 by_label[label] = by_label.get(label, 0) + ahead.num_rows
         if self.origin.split is not None:
             observed.quarantined_rows += ahead.num_rows
-        rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.provenance)
-        self._to_quarantine(wire.REJECTS, f"watermark {name}", rejects)
+        for rows, provenance in self._provenances(ahead):
+            rejects = ahead_rejects(self.sender.batch, name, column, rows, provenance)
+            self._to_quarantine(wire.REJECTS, f"watermark {name}", rejects)
 
     def _to_quarantine(self, kind: wire.ChunkKind, subject: str, rejects: pa.RecordBatch | pa.Table) -> None:
         head = self._head(kind, subject, 0)
@@ -351,7 +377,7 @@ class Outgoing:
 
     def _head(self, kind: wire.ChunkKind, subject: str, turn: int, port: int = 0) -> ChunkHead:
         origin = self.origin
-        order = (*origin.order, turn)
+        order = (*origin.order, turn, *origin.order_last)
         return ChunkHead(
             kind, self.sender.task, subject, order, origin.pass_number, origin.number, origin.split_hash, port
         )

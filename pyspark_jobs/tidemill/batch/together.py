@@ -32,9 +32,14 @@ def is_plain(job: Job, source: str) -> bool:
                 return False
             if node.operator is None:
                 waiting.append(node.number)
-            elif not is_anonymous(job.operators[node.operator].operator):
+            elif not _is_plain_port(job.operators[node.operator].ports[child.place]):
                 return False
     return True
+
+
+def _is_plain_port(port: Port) -> bool:
+    """Whether an input needs nothing of a row but its columns."""
+    return is_anonymous(port.operator) and not port.carries_places
 
 
 def send_together(sender: Sender, several: Several) -> Iterator[Item] | None:

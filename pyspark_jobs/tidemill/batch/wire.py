@@ -24,6 +24,8 @@ OUTPUT: ChunkKind = "output"
 REJECTS: ChunkKind = "rejects"
 LATE_REJECTS: ChunkKind = "late"
 _HEADER, _RECEIPT, _FAILURE = "header", "receipt", "failure"
+EMITTED = 1 << 40
+"""Begins the order of chunks that an operator emitted, so that they come after those of all splits."""
 ALIGNMENT = 64
 """Bodies begin at a multiple of 64 bytes. Arrow computes with aligned buffers, and warns about others."""
 

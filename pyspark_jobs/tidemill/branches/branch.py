@@ -14,6 +14,7 @@ from ..clock import now_ms
 from ..counts import count_of
 from ..errors import CorruptState, InvalidInput
 from ..names import check_name
+from ..notebook import NotebookResult
 from ..pipeline.places import check_branch_place, overlap
 from ..protocol.entries import NewBranch
 from ..protocol.log import log_of
@@ -35,7 +36,7 @@ from ..values import dataclass
 
 
 @dataclass(frozen=True)
-class BranchInfo:
+class BranchInfo(NotebookResult):
     """A branch: its name and id, the branch (by name) and version from which it starts, and its newest version.
 
     `main` starts at version -1 of no branch. `publish_to`: the place of its sinks, None if it publishes nothing.
@@ -47,6 +48,10 @@ class BranchInfo:
     fork_version: int
     head: int
     publish_to: str | None = None
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return all fields."""
+        return dict(vars(self))
 
     def line(self) -> str:
         """Return the same in words."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
+from typing import Any
 
 from ..errors import InvalidInput
+from ..notebook import NotebookResult
 from ..pipeline.job import Job
 from ..pipeline.places import check_places
 from ..protocol.compatible import Compatibility, Difference, worst
-from ..protocol.progress import iso
 from ..protocol.records import Commit
 from ..protocol.time import before_batch
 from ..publishing.owners import Accepted, check_outputs
@@ -21,12 +22,13 @@ from ..repo.identity import check_root
 from ..repo.open import on_branch
 from ..repo.opened import Opened
 from ..repo.operators import differences
+from ..units import iso
 from ..values import dataclass
 from .against import Against, against
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(NotebookResult):
     """How the code differs from the repository at its newest version, -1 before the first batch.
 
     `status` is that of the worst difference: `compatible` (a run goes ahead), `needs init`, `needs migration` or
@@ -40,6 +42,11 @@ class CheckReport:
     differences: list[Difference] = field(default_factory=list)
     against: Against | None = None
     other_code: OtherCode = field(default_factory=lambda: OtherCode(-1))
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return the status and every difference."""
+        found = [f"{one.operator or one.what}: {one.message or one.outcome}" for one in self.differences]
+        return {"status": self.status, "version": self.version, "differences": found}
 
 
 def check_against(repo: Opened, branch: str, tolerance: float | None = None) -> CheckReport:

@@ -21,7 +21,6 @@ from ..names import LEDGER, operator_of
 from ..pipeline.part import Part
 from ..protocol.kinds import Changes
 from ..protocol.named import named
-from ..protocol.progress import iso
 from ..protocol.records import Commit, QuarantineFile, digest
 from ..publishing.owners import NOT_SHARED, described
 from ..quarantine.rejects import quarantined
@@ -34,6 +33,7 @@ from ..schema import int64_array, string_array
 from ..sinks import forms
 from ..state.columns import MapColumns
 from ..state.compare import Side, compared
+from ..units import iso
 from ..values import dataclass
 
 

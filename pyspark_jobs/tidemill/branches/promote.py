@@ -149,24 +149,14 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
     """Check everything but whether the branch has read all input, and return what a promotion needs."""
     if outputs not in OUTPUTS:
         raise InvalidInput(f"promote: outputs={outputs!r}, expected one of {', '.join(OUTPUTS)}")
-    if name == MAIN or branch.branch == repo.branch:
-        raise InvalidInput(f"promote `{name}`: it is this branch itself", hint="name another branch")
-    known = branch.initialised().branches[name]
-    head, theirs = repo.head(), branch.head()
-    if known.fork is None or (known.fork.version >= 0 and known.fork.branch != repo.branch):
-        of = "" if known.fork is None else branch_name(repo, known.fork.branch)
-        this = branch_name(repo, repo.branch)
-        raise InvalidInput(
-            f"promote `{name}`: it starts from branch `{of}`, not from `{this}`",
-            hint=f"promote it into `{of}`, and then that branch",
-        )
+    head, theirs, fork_version = repo.head(), branch.head(), _start_of(repo, branch, name)
     if theirs is None or theirs.branch != branch.branch:
         raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
     check_operators(branch, theirs)
     _check_code(repo, name, head, theirs)
     ends = _ends(name, head, theirs, accepted)
     other = other_code(branch, theirs).names
-    start = common_start(theirs, known.fork.version)
+    start = common_start(theirs, fork_version)
     if head is not None:
         _check_history(repo, name, head, theirs, start, last_repeated(branch, theirs))
     check_outputs(repo, head, accepted)
@@ -190,6 +180,21 @@ def _found(repo: Opened, branch: Opened, name: str, outputs: str, accepted: Acce
         other_code=other,
     )
     return Found(branch, head, theirs, own, start, fork, change, added, promotion)
+
+
+def _start_of(repo: Opened, branch: Opened, name: str) -> int:
+    """Return the version of this branch at which another one starts. `InvalidInput` if it starts elsewhere."""
+    if name == MAIN or branch.branch == repo.branch:
+        raise InvalidInput(f"promote `{name}`: it is this branch itself", hint="name another branch")
+    fork = branch.initialised().branches[name].fork
+    if fork is None or (fork.version >= 0 and fork.branch != repo.branch):
+        of = "" if fork is None else branch_name(repo, fork.branch)
+        this = branch_name(repo, repo.branch)
+        raise InvalidInput(
+            f"promote `{name}`: it starts from branch `{of}`, not from `{this}`",
+            hint=f"promote it into `{of}`, and then that branch",
+        )
+    return fork.version
 
 
 def outputs_of(repo: Opened, what: str, own: Sequence[Commit]) -> dict[str, list[AddedOutput]]:
@@ -301,11 +306,12 @@ def catch_up(
     `outputs` and `accepted` are those of the promotion that follows.
     """
     branch = on_branch(repo, name)
-    theirs = branch.head()
+    start, head, theirs = _start_of(repo, branch, name), repo.head(), branch.head()
+    if start >= (-1 if head is None else head.version):
+        return ReplayReport(name, [], [], 0)
     if theirs is not None and theirs.branch == branch.branch and theirs.replays is None:
         with contextlib.suppress(InvalidInput):  # then the replay says why it cannot catch up
             checked(repo, name, outputs, accepted)
             return ReplayReport(name, [], [], 0)
-    fork = branch.initialised().branches[name].fork
-    asked = ReplayRequest(0 if fork is None else fork.version + 1, name, follow=True)
+    asked = ReplayRequest(start + 1, name, follow=True)
     return replay(repo, asked, choice, limits, on_progress)

@@ -15,6 +15,7 @@ from typing import Any
 from ..counts import versions_of
 from ..errors import InvalidInput
 from ..names import check_name
+from ..notebook import NotebookResult
 from ..pipeline.part import Part, part_for
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
@@ -87,7 +88,7 @@ FILES = ("recorded", "current")
 
 
 @dataclass(frozen=True)
-class ReplayReport:
+class ReplayReport(NotebookResult):
     """What `replay` did: the versions of the source that it carried out, and the batches that it made on the branch.
 
     `of_branches` has the same versions by branch, because those of a promoted branch have the numbers of that branch.
@@ -107,6 +108,14 @@ class ReplayReport:
     changed: list[RecordedFile] = field(default_factory=list)
     of_branches: dict[str, list[int]] = field(default_factory=dict)
     progress: list[Any] = field(default_factory=list, repr=False)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return what was replayed, with versions as ranges."""
+        return {
+            "branch": self.branch, "replayed": versions_of(self.replayed), "left": self.left,
+            "operators": self.operators, "left out": [one.path for one in self.left_out],
+            "changed": [one.path for one in self.changed],
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)

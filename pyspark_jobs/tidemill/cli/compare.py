@@ -10,11 +10,11 @@ import click
 
 from ..counts import count_of
 from ..errors import Exit
-from .options import VERSION, Target, reading_options
+from .options import VERSION, Target, graph_options, missing_root, reading_options
 from .output import Output, json_line, output_options, result_file_option
 from .read import SHOWN_ROWS, keys_of, show_rows
 from .run import result_fields
-from .table_file import check_file, file_options, write_and_say, write_table_file
+from .table_file import TableFile, file_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,8 +53,7 @@ def diff(
     ids: bool,
     tolerance: float | None,
     limit: int | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show what differs between the versions A and B of PIPELINE: counts first, then examples.
@@ -65,20 +64,19 @@ def diff(
     from ..reading.diff_outputs import OutputDiff
     from ..reading.diff_state import StateDiff
 
-    check_file(output, format_)
-    _check_one(output, operator is not None or sink is not None)
+    _check_one(file, operator is not None or sink is not None)
     shown = SHOWN_ROWS if limit is None else limit
     repository = target.read()
-    wanted = None if output is not None else shown
+    wanted = None if file is not None else shown
     found = repository.diff(a, b, operator, sink, wanted, tolerance, variable=variable, partial=partial, ids=ids)
     fields = {**result_fields("diff", Exit.DONE, repository), "before": found.before, "after": found.after}
     if isinstance(found, StateDiff | OutputDiff):
         rows = found.table if isinstance(found, StateDiff) else _both_sides(found)
-        if output is not None:
-            write_table_file(rows, output, format_)
+        if file is not None:
+            file.write(rows)
         fields |= {**_counts(found), "rows": _as_json(rows.slice(0, shown))}
         out.result(fields, [f"{found.before} → {found.after}", *_lines(found)])
-        if not out.json and output is None and rows.num_rows:
+        if not out.json and file is None and rows.num_rows:
             show_rows(rows.slice(0, shown), found.total)
         return Exit.DONE
     parts: list[StateDiff | OutputDiff] = [*found.operators.values(), *found.sinks.values()]
@@ -127,20 +125,18 @@ def changes(
     keys: tuple[str, ...],
     variable: str | None,
     limit: int | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show the keys of OPERATOR whose state changed after version V, up to W: before and after.
 
     The rows are net; --each shows every change with its version. --json prints a JSON line per row.
     """
-    check_file(output, format_)
     repository = target.read()
     chosen = keys_of(repository, operator, keys) if keys else None
     rows = repository.changes(operator, *versions, each, chosen, variable=variable)
-    if output is not None:
-        write_and_say(rows, output, format_, out)
+    if file is not None:
+        file.write_and_say(rows, out)
     elif out.json:
         for row in _as_json(rows.slice(0, limit)):
             out.line(json_line(row))
@@ -176,31 +172,43 @@ def history(target: Target, operator: str | None, key: str, variable: str | None
 
 
 @click.command(short_help="Show the graph of a pipeline, or how the state of one key came about.")
-@reading_options
+@graph_options
 @click.option("--operator", help="Show only what feeds this operator; with --key, the operator of the key.")
 @click.option("--key", metavar="KEY", help="Explain the state of this key.")
 @output_options
 def explain(target: Target, operator: str | None, key: str | None, out: Output) -> int:
     """Show the graph of PIPELINE: sources, steps, operators and sinks. With --key, show how its state came about.
 
+    The graph needs no --root.
     --json prints the lines of the graph as one object, and the versions of a key as `history` does.
     """
+    from ..pipeline.graph_text import graph_lines
+    from ..pipeline.job import compile_job
+    from ..pipeline.load import load
+    from ..protocol.refs import MAIN
     from ..reading.explain import explain as lines_of
     from ..reading.explain import plain
+    from .pipeline_or_repository import is_reference
 
+    if not target.root and is_reference(target.reference):
+        if key is not None or target.branch != MAIN:
+            raise missing_root()
+        return _graph(graph_lines(compile_job(load(target.reference).pipeline), operator), out)
     repository = target.read()
     if key is None:
-        lines = lines_of(repository.opened, operator, None, False)
-        if out.json:
-            out.line(json_line({"graph": lines}))
-            return Exit.DONE
-    else:
-        name = _operator(repository, operator)
-        chosen = keys_of(repository, name, (key,))[0]
-        for one in repository.history(name, chosen) if out.json else ():
-            out.line(json_line(plain(one.as_dict())))
-        lines = [] if out.json else lines_of(repository.opened, name, chosen, True)
-    for line in lines:
+        return _graph(lines_of(repository.opened, operator, None, False), out)
+    name = _operator(repository, operator)
+    chosen = keys_of(repository, name, (key,))[0]
+    for one in repository.history(name, chosen) if out.json else ():
+        out.line(json_line(plain(one.as_dict())))
+    for line in () if out.json else lines_of(repository.opened, name, chosen, True):
+        out.line(line)
+    return Exit.DONE
+
+
+def _graph(lines: Sequence[str], out: Output) -> int:
+    """Print the lines of a graph."""
+    for line in [json_line({"graph": lines})] if out.json else lines:
         out.line(line)
     return Exit.DONE
 
@@ -213,8 +221,8 @@ def _operator(repository: Reader, operator: str | None) -> str:
     return operator_in(operator, schemas_at(opened, repository.head, True, operator))
 
 
-def _check_one(output: str | None, has_one: bool) -> None:
-    if output is not None and not has_one:
+def _check_one(file: TableFile | None, has_one: bool) -> None:
+    if file is not None and not has_one:
         raise click.UsageError("-o writes the rows of one operator or sink; add --operator or --sink")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.progress import iso
+from ..units import iso
 
 if TYPE_CHECKING:
     from ..protocol.records import Commit

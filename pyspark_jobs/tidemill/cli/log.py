@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,13 +22,17 @@ SHOWN_COMMITS = 20
 @reading_options
 @click.option("--limit", type=click.IntRange(min=0), metavar="N",
               help=f"Show at most N commits. Default: {SHOWN_COMMITS}; with --json all.")  # fmt: skip
+@click.option("--files", is_flag=True, help="Show the input files of each version.")
 @output_options
-def log(target: Target, limit: int | None, out: Output) -> int:
+def log(target: Target, limit: int | None, files: bool, out: Output) -> int:
     """Show the commits that are kept, newest first: kind, batch time, rows, files, and the reason of a correction.
 
     A promotion names the version of the branch that it took over, a rewind the version to which it went back.
-    A version that a rewind undid is marked. --json prints a JSON line per commit.
+    A version that a rewind undid is marked. --files adds what each version read, by source. --json prints a JSON line
+    per commit.
     """
+    from ..reading.log import input_files
+
     repository = target.read()
     shown = limit if limit is not None or out.json else SHOWN_COMMITS
     commits = repository.log(None if shown is None else shown + 1)
@@ -35,14 +40,16 @@ def log(target: Target, limit: int | None, out: Output) -> int:
     tags = repository.tags()
     refs = repository.opened.initialised() if commits else None
     rows = [_row(commit, newest, tags, refs) for commit in commits[:shown]]
+    read = {one.version: input_files(repository.opened, one) for one in (commits[:shown] if files else ())}
     if out.json:
         for row in rows:
-            out.line(json_line(row))
+            more = {"files": [dataclasses.asdict(one) for one in read[row["version"]]]} if files else {}
+            out.line(json_line(row | more))
         return Exit.DONE
     from .render import console, log_table
 
     terminal = console()
-    terminal.print(log_table(rows))
+    terminal.print(log_table(rows, {version: [one.line() for one in found] for version, found in read.items()}))
     oldest = commits[-1].version if commits and (shown is None or len(commits) <= shown) else 0
     if oldest > 0:
         terminal.print(f"versions from {oldest} on are kept", style="dim")
@@ -55,7 +62,8 @@ def log(target: Target, limit: int | None, out: Output) -> int:
 
 def _row(commit: Commit, newest: Commit | None, tags: Any, refs: Refs | None) -> dict[str, Any]:
     from ..protocol.history import is_effective
-    from ..protocol.progress import iso, lost_behind
+    from ..protocol.progress import lost_behind
+    from ..units import iso
 
     return {
         "version": commit.version,

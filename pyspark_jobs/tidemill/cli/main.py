@@ -22,7 +22,7 @@ _NEW_OBJECTS = 20_000
 """After so many new objects Python looks for garbage. Most of those that a start makes stay, so 700 is too few."""
 RUNS = {"init": "run", "run": "run", "sweep": "run", "publish": "publish"}
 _ROWS = {"state": "read", "outputs": "read", "quarantine": "read"}
-READS = {"status": "read", "log": "log", "branches": "branches", **_ROWS}
+READS = {"status": "read", "log": "log", "which": "which", "ls": "ls", "branches": "branches", **_ROWS}
 COMPARES = {"diff": "compare", "changes": "compare", "history": "compare", "explain": "compare", "report": "report"}
 REST = {"schema": "schema", "check": "check", "verify": "verify", "warm": "warm", "pack": "pack", "demo": "demo"}
 MODULES = {**RUNS, "replay": "replay", **READS, **COMPARES, **REST}
@@ -88,8 +88,8 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 def tidemill() -> None:
     """Stateful stream processing as a series of ordinary batch runs.
 
-    PIPELINE is `module:name` or `path.py:name`. Commands that read also take the URI of a repository, and then need no
-    code. Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do,
+    PIPELINE is `module:name`, `path.py:name`, or `path.py` if the file has one pipeline. Commands that read also take
+    the URI of a repository, and then need no code. Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do,
     4 fenced (another run is committing to this pipeline).
     """
 

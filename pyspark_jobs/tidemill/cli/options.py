@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..names import AUTO, CHOICES, CONF_ENVIRONMENT, STORAGE_ENVIRONMENT
+from ..names import AUTO, CHOICES, CONF_ENVIRONMENT, ROOT_ENVIRONMENT, STORAGE_ENVIRONMENT
 from ..secret_names import check_no_secrets
 from ..units import whole_number
 from ..values import dataclass
@@ -122,7 +122,7 @@ def target_options(command: _Command) -> _Command:
     """Add PIPELINE and the options that locate its repository. The command receives a `Target`."""
 
     @click.argument("reference", metavar="PIPELINE", is_eager=True, callback=_refuse_repository)
-    @click.option("--root", required=True, envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI", help=_ROOT_HELP)
+    @click.option("--root", required=True, envvar=ROOT_ENVIRONMENT, show_envvar=True, metavar="URI", help=_ROOT_HELP)
     @_place_options
     @functools.wraps(command)
     def wrapped(
@@ -135,16 +135,23 @@ def target_options(command: _Command) -> _Command:
 
 def reading_options(command: _Command) -> _Command:
     """Add PIPELINE, which may be a repository's URI, and the options that locate a repository. See `target_options`."""
+    return _reading(command, "Required, unless a repository's URI is given.", _root_for)
 
+
+def graph_options(command: _Command) -> _Command:
+    """Add the options of `reading_options`, for a command that may need code alone: then `Target.root` is empty."""
+    return _reading(command, "Required with --key and --branch, unless a repository's URI is given.", _root_if_given)
+
+
+def _reading(command: _Command, when: str, root_for: Callable[[str, str | None], str]) -> _Command:
     @click.argument("reference", metavar="PIPELINE|URI")
-    @click.option("--root", envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI",
-                  help=f"{_ROOT_HELP} Required, unless a repository's URI is given.")  # fmt: skip
+    @click.option("--root", envvar=ROOT_ENVIRONMENT, show_envvar=True, metavar="URI", help=f"{_ROOT_HELP} {when}")
     @_place_options
     @functools.wraps(command)
     def wrapped(
         reference: str, root: str | None, branch: str, conf: tuple[str, ...], storage: tuple[str, ...], **rest: Any
     ) -> Any:
-        place = _root_for(reference, root)
+        place = root_for(reference, root)
         return command(target=_target(reference, place, branch, conf, storage), **rest)
 
     return wrapped  # type: ignore[return-value]
@@ -158,19 +165,33 @@ def _root_for(reference: str, root: str | None) -> str:
     """Return the root that is needed beside a reference; none beside a repository's URI."""
     from .pipeline_or_repository import is_reference
 
+    found = _root_if_given(reference, root)
+    if is_reference(reference) and not found:
+        raise missing_root()
+    return found
+
+
+def missing_root() -> click.MissingParameter:
+    """Return the error of a command that needs --root and was given none."""
+    context = click.get_current_context()
+    (option,) = (one for one in context.command.params if one.name == "root")
+    return click.MissingParameter(ctx=context, param=option)
+
+
+def _root_if_given(reference: str, root: str | None) -> str:
+    """Return the root beside a reference, which may be empty; none beside a repository's URI."""
+    from .pipeline_or_repository import is_reference
+
     check_no_secrets(reference, "PIPELINE")
     context = click.get_current_context()
     if not is_reference(reference):
         if context.get_parameter_source("root") is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                f"found --root beside `{reference}`, which is no `module:name` or `path.py:name`; "
+                f"found --root beside `{reference}`, which is no `module:name`, `path.py:name` or `path.py`; "
                 "leave out --root if it is a repository's URI"
             )
         return ""
-    if not root:
-        (option,) = (one for one in context.command.params if one.name == "root")
-        raise click.MissingParameter(ctx=context, param=option)
-    return root
+    return root or ""
 
 
 def _refuse_repository(context: click.Context, _: click.Parameter | None, value: str) -> str:
@@ -180,8 +201,9 @@ def _refuse_repository(context: click.Context, _: click.Parameter | None, value:
     check_no_secrets(value, "PIPELINE")
     if is_repository(value):
         raise click.UsageError(
-            f"`{context.command.name}` needs the pipeline's code: found `{value}`, expected `module:name` or "
-            "`path.py:name`; a repository's URI suffices for commands that read nothing else, such as `state`",
+            f"`{context.command.name}` needs the pipeline's code: found `{value}`, expected `module:name`, "
+            "`path.py:name` or `path.py`; a repository's URI suffices for commands that read nothing else, such as "
+            "`state`",
             context,
         )
     return value

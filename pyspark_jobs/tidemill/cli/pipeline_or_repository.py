@@ -1,6 +1,7 @@
 """What a command is given as PIPELINE: a reference to code, or for commands that read also a repository's URI.
 
-INVARIANT: text of the form `module:name` or `path.py:name` is a reference, whatever files there are.
+INVARIANT: text of the form `module:name`, `path.py:name` or `path.py` is a reference, whatever files there are. No
+repository has a name with a dot.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ class RepositoryPlace:
 def is_reference(text: str) -> bool:
     """Whether text names code.
 
-    >>> [is_reference(text) for text in ("jobs.retail:p", "pipelines/retail.py:p", "s3://lake/retail", "lake/retail")]
-    [True, True, False, False]
+    >>> [is_reference(text) for text in ("retail:p", "retail.py:p", "retail.py", "s3://lake/retail", "lake/retail")]
+    [True, True, True, False, False]
     """
     place, _, name = text.rpartition(":")
+    if text.endswith(".py") and "://" not in text:
+        return True
     return bool(place) and bool(name) and "/" not in name and "://" not in text
 
 
@@ -65,6 +68,6 @@ def _path(text: str) -> str:
 
 def _not_one(text: str) -> InvalidInput:
     return InvalidInput(
-        f"found PIPELINE `{text}`, expected `module:name`, `path.py:name`, or the URI of a repository",
+        f"found PIPELINE `{text}`, expected `module:name`, `path.py:name`, `path.py`, or the URI of a repository",
         hint="the URI of a repository is ROOT/NAME, such as s3://bucket/prefix/retail, where NAME is the pipeline's",
     )

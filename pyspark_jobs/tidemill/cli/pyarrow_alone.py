@@ -39,7 +39,7 @@ def import_pyarrow(reference: str, engine: str) -> None:
     Spark's own Python code may use NumPy, so a run that could start Spark gets it. To be called only in a process that
     ends with the command.
     """
-    place, _, _ = reference.rpartition(":")
+    place = reference if reference.endswith(".py") else reference.rpartition(":")[0]
     is_local = engine == "local" or (engine == AUTO and find_spec("pyspark") is None)
     if not is_local or sys.modules.keys() & {"numpy", "pyarrow"} or not only_declares(place):
         return

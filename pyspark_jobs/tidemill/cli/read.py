@@ -12,10 +12,13 @@ from ..errors import Exit
 from ..repo.operators import recorded_schemas
 from .options import VERSION, LocalPath, Target, point_in_time, reading_options
 from .output import Output, json_line, output_options
-from .table_file import check_file, file_options, write_and_say
+from .table_file import TableFile, file_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
+    from rich.table import Table
 
     from ..reader import Reader
 
@@ -72,15 +75,13 @@ def state(
     variable: str | None,
     partial: bool,
     limit: int | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show the state of an operator at a version, one row per key.
 
     The columns are those of the key and the state, `updated_at` and `deadline`. --json prints a JSON line per row.
     """
-    check_file(output, format_)
     repository = target.read()
     found = repository.state(
         operator,
@@ -92,7 +93,7 @@ def state(
         variable,
         partial,
     )
-    _show(found, limit, out, output, format_)
+    _show(found, limit, out, file)
     return Exit.DONE
 
 
@@ -108,14 +109,12 @@ def outputs(
     sink: str | None,
     version: int | str | None,
     limit: int | None,
-    output: str | None,
-    format_: str | None,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show the rows committed for a sink, in canonical order. --json prints a JSON line per row."""
-    check_file(output, format_)
-    wanted = _wanted(limit, out.json or output is not None)
-    _show(target.read().outputs(version, sink, wanted), limit, out, output, format_, is_cut=True)
+    wanted = _wanted(limit, out.json or file is not None)
+    _show(target.read().outputs(version, sink, wanted), limit, out, file, is_cut=True)
     return Exit.DONE
 
 
@@ -130,6 +129,7 @@ def outputs(
     type=LocalPath(dir_okay=False),
     help="Write whole rows to a new .parquet, .csv or .json file instead, to be corrected for `tidemill requeue`.",
 )
+@click.option("--wide", is_flag=True, help="Show all columns. Default on a terminal: reason, text, place and version.")
 @file_options
 @output_options
 def quarantine(
@@ -138,25 +138,35 @@ def quarantine(
     source: str | None,
     limit: int | None,
     export: str | None,
-    output: str | None,
-    format_: str | None,
+    wide: bool,
+    file: TableFile | None,
     out: Output,
 ) -> int:
     """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
 
-    A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". The
-    columns are source, file, line, row, column, reason, the row as text, its kind, operator and watermark, and the
-    version. --json prints a JSON line per row.
+    A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". On a
+    terminal, each row has one line with its reason, its text, its place and the version. With --wide, and where no
+    terminal is, the columns are source, file, line, row, column, reason, the row as text, its kind, operator and
+    watermark, and the version. --json prints a JSON line per row.
     """
-    if export is not None and output is not None:
+    if export is not None and file is not None:
         raise click.UsageError("--export and -o both write a file; give one of them")
-    check_file(output, format_)
     repository = target.read()
     if export is not None:
         return _export(repository, version, source, limit, export, out)
-    rows = repository.quarantine(version, _wanted(limit, out.json or output is not None), source=source)
-    _show(rows, limit, out, output, format_, is_cut=True)
+    rows = repository.quarantine(version, _wanted(limit, out.json or file is not None), source=source)
+    narrow = None if wide else _narrow()
+    _show(rows, limit, out, file, is_cut=True, table=narrow)
+    if narrow is not None and rows.num_rows and file is None and not out.json:
+        out.line("--wide shows all columns")
     return Exit.DONE
+
+
+def _narrow() -> Callable[[pa.Table], Table] | None:
+    """Return what makes the table of quarantined rows for a terminal. None: the output is no terminal."""
+    from .render import console, is_terminal, quarantine_table
+
+    return (lambda rows: quarantine_table(rows, console().width)) if is_terminal() else None
 
 
 def _export(
@@ -185,11 +195,19 @@ def _wanted(limit: int | None, has_all: bool) -> int | None:
 
 
 def _show(
-    rows: pa.Table, limit: int | None, out: Output, output: str | None, format_: str | None, is_cut: bool = False
+    rows: pa.Table,
+    limit: int | None,
+    out: Output,
+    file: TableFile | None,
+    is_cut: bool = False,
+    table: Callable[[pa.Table], Table] | None = None,
 ) -> None:
-    """Print rows, or write them to a file. `is_cut`: more rows than these may exist, because no more were read."""
-    if output is not None:
-        write_and_say(rows.slice(0, limit), output, format_, out)
+    """Print rows, or write them to a file. `is_cut`: more rows than these may exist, because no more were read.
+
+    `table` makes the table that is printed.
+    """
+    if file is not None:
+        file.write_and_say(rows.slice(0, limit), out)
         return
     if out.json:
         from ..sinks import json_text
@@ -198,21 +216,21 @@ def _show(
         return
     shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
     if not is_cut or shown.num_rows == rows.num_rows:
-        show_rows(shown, rows.num_rows)
+        show_rows(shown, rows.num_rows, table)
         return
     from .render import console, table_of
 
     terminal = console()
-    terminal.print(table_of(shown))
+    terminal.print((table or table_of)(shown))
     terminal.print(f"the first {shown.num_rows:,} rows; --limit shows more", style="dim")
 
 
-def show_rows(rows: pa.Table, total: int) -> None:
-    """Print rows as a table, and how many there are of all."""
+def show_rows(rows: pa.Table, total: int, table: Callable[[pa.Table], Table] | None = None) -> None:
+    """Print rows as a table, and how many there are of all. `table` makes it."""
     from .render import console, table_of
 
     terminal = console()
-    terminal.print(table_of(rows))
+    terminal.print((table or table_of)(rows))
     if rows.num_rows < total:
         terminal.print(f"{rows.num_rows:,} of {total:,} rows; --limit shows more", style="dim")
     elif not rows.num_rows:
@@ -269,8 +287,6 @@ def _key(text: str, key: pa.Schema) -> Any:
 def _key_cell(part: Any, kind: pa.DataType) -> Any:
     """Convert one part of a `--key` to the column's type. It has the form that `state` prints: times in UTC, bytes as
     `0x…`, maps as pairs. Other text for a binary column is its UTF-8 bytes."""
-    from datetime import UTC, datetime
-
     import pyarrow as pa
 
     from ..schema import string_array
@@ -283,10 +299,30 @@ def _key_cell(part: Any, kind: pa.DataType) -> Any:
         return [_key_cell(item, kind.value_type) for item in part]
     if pa.types.is_map(kind):
         return [(_key_cell(name, kind.key_type), _key_cell(value, kind.item_type)) for name, value in part]
-    if pa.types.is_timestamp(kind):
-        time = datetime.fromisoformat(part)
-        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _key_time(str(part), kind)
     text = str(part).lower() if isinstance(part, bool) else str(part)
     if pa.types.is_binary(kind) and text.startswith("0x"):
         return bytes.fromhex(text[2:])
     return string_array([text]).cast(kind).to_pylist()[0]
+
+
+def _key_time(text: str, kind: pa.DataType) -> Any:
+    """Convert the text of a time or a date; after the year 9999 to a value of Arrow, because Python has none."""
+    from datetime import UTC, date, datetime
+
+    import pyarrow as pa
+
+    from ..schema import string_array
+    from ..sinks.far_times import times_from_text
+
+    try:
+        if pa.types.is_date(kind):
+            return date.fromisoformat(text)
+        time = datetime.fromisoformat(text)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    except ValueError:
+        found = times_from_text(pa.table({"value": string_array([text])}), pa.schema([pa.field("value", kind)]))
+        if found is None:
+            raise
+        return found.column(0)[0]

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -28,12 +29,16 @@ if TYPE_CHECKING:
 
 SHOWN_NULL = "–"
 _WIDE = 10_000
+_AROUND = 11
+"""The width of what is around and between the four columns of a table."""
+_SHOWN_FILES = 20
+"""How many input files of a version the log names. `--json` has all."""
 _PLAN_WITHOUT_COMMIT = "in progress or failed; the next run retries it, `tidemill replan` abandons it"
 
 
 def console() -> Console:
     """Return a console on stdout. In a pipe or a file its width is unlimited, so that no cell is folded."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
+    return Console(highlight=False) if is_terminal() else Console(highlight=False, width=_WIDE)
 
 
 def table_of(rows: pa.Table, title: str | None = None) -> Table:
@@ -48,17 +53,68 @@ def table_of(rows: pa.Table, title: str | None = None) -> Table:
     return shown
 
 
+def is_terminal() -> bool:
+    """Whether people see the output as it is printed, in a window of some width."""
+    return sys.stdout.isatty()
+
+
+def quarantine_table(rows: pa.Table, width: int) -> Table:
+    """Return quarantined rows for a terminal of a width: why and what first, and each row in one line.
+
+    What does not fit is cut. The place is the file, with its source if there are several, and the line or row.
+    """
+    found = rows.to_pylist()
+    several = len({one["source"] for one in found}) > 1
+    cells = [[visible(one["reason"] or ""), visible(one["text"] or ""), visible(_place(one, several)),
+              str(one["version"])] for one in found]  # fmt: skip
+    names = ("reason", "text", "place", "version")
+    natural = [max([len(name), *(cell_len(row[at]) for row in cells)]) for at, name in enumerate(names)]
+    left = width - natural[3] - _AROUND
+    place = min(natural[2], max(len(names[2]), left // 3))
+    reason, text = _shares(left - place, natural[0], natural[1])
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, size in zip(names, (reason, text, place, natural[3]), strict=True):
+        side: Literal["left", "right"] = "right" if name == "version" else "left"
+        shown.add_column(name, justify=side, width=size, no_wrap=True, overflow="ellipsis")
+    for row in cells:
+        row[2] = _end_of(row[2], place)
+        shown.add_row(*map(Text, row))
+    return shown
+
+
+def _place(row: Mapping[str, Any], with_source: bool) -> str:
+    """Return where a row in quarantine was: the file, and its line or else its row."""
+    file = f"{row['source']}: {row['file'] or ''}" if with_source else row["file"] or row["source"] or ""
+    if row["line"] is not None:
+        return f"{file}:{row['line']}"
+    return file if row["row"] is None else f"{file} row {row['row']}"
+
+
+def _shares(left: int, one: int, other: int) -> tuple[int, int]:
+    """Divide a width among two columns: each gets half, and what one of them does not need goes to the other."""
+    half = max(left // 2, 1)
+    if one <= half:
+        return one, max(min(other, left - one), 1)
+    if other <= half:
+        return max(min(one, left - other), 1), other
+    return half, max(left - half, 1)
+
+
+def _end_of(text: str, width: int) -> str:
+    """Return the end of a text that is too long, because the end of a path says more than its begin."""
+    return text if cell_len(text) <= width else f"…{text[1 - width :]}" if width > 1 else "…"
+
+
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """Return the values as Python objects, or as in JSON if a time is outside Python's years 1 to 9999."""
     import pyarrow as pa
 
-    try:
-        values: list[Any] = _times(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
-    except (OverflowError, ValueError):
-        from ..sinks.json_text import rows_to_json
+    from ..sinks.json_text import python_values
 
-        values = [json.loads(line).get("value") for line in rows_to_json(pa.table({"value": column})).splitlines()]
-    return values
+    try:
+        return _times(column) if pa.types.is_timestamp(column.type) else python_values(column)
+    except (OverflowError, ValueError):
+        return python_values(column)
 
 
 def _times(column: pa.ChunkedArray) -> list[datetime | None]:
@@ -105,8 +161,8 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table that `tidemill log` prints, from its rows for machines."""
+def log_table(rows: Sequence[Mapping[str, Any]], files: Mapping[int, Sequence[str]] | None = None) -> Table:
+    """Return the table that `tidemill log` prints, from its rows for machines, and lines for the files of versions."""
     from ..protocol.kinds import KINDS
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -117,8 +173,17 @@ def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         counts = [row[name] for name in ("input_rows", "input_files", "late_rows", "quarantined_rows")]
         numbers = [f"{count:,}" if KINDS[row["kind"]].reads else "" for count in counts]
         cells = [str(row["version"]), row["kind"], _readable(row["batch_time"]), *numbers, _remarks(row)]
-        shown.add_row(*map(Text, map(visible, cells)), style="dim" if row["undone"] else None)
+        style = "dim" if row["undone"] else None
+        shown.add_row(*map(Text, map(visible, cells)), style=style)
+        for line in _first_lines((files or {}).get(row["version"], ())):
+            shown.add_row(*[""] * (len(cells) - 1), Text(visible(line)), style=style)
     return shown
+
+
+def _first_lines(files: Sequence[str]) -> list[str]:
+    """Return the lines for the input files of a version. Of many, only the first ones."""
+    rest = len(files) - _SHOWN_FILES
+    return [*files[:_SHOWN_FILES], *([f"and {count_of(rest, 'more file')}"] if rest > 0 else [])]
 
 
 def _remarks(row: Mapping[str, Any]) -> str:

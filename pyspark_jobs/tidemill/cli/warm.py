@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import Exit
-from ..names import AUTO, CHOICES
+from ..names import AUTO, CHOICES, ROOT_ENVIRONMENT
 from .options import Target, conf_option, settings, storage_option, storage_options
 from .output import Output, output_options, result_file_option
 
@@ -24,7 +24,7 @@ _ENGINE_HELP = "`local` leaves Java and Spark out, `spark` requires them, `auto`
 
 @click.command()
 @click.argument("reference", metavar="[PIPELINE]", required=False)
-@click.option("--root", envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI",
+@click.option("--root", envvar=ROOT_ENVIRONMENT, show_envvar=True, metavar="URI",
               help="URI of the repositories. Required beside PIPELINE.")  # fmt: skip
 @conf_option
 @storage_option

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from .. import names
 from ..counts import count_of
-from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit
 from ..sources import connections
+from ..units import iso
 from ..values import dataclass
 from . import data
 

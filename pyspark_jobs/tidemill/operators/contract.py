@@ -57,6 +57,8 @@ class Handle(Protocol):
     def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
         """Return what the exchange gets of one block: `.rows`, key columns first, and `.late`, a mask or None.
 
+        Without `combine`, `.made_of` has for each row the number of the given row that it was made of. Without
+        `.made_of`, or if it is None, each given row that is not late has one row.
         With `combine`, `rows` are the next block of a split: the operator may combine rows of one key, and hold them
         back until `rest`. Without it, each row stays separate.
         """
@@ -99,6 +101,24 @@ class Handle(Protocol):
 
         None, the default, if the rows belong to no key.
         """
+        return None
+
+    def keep_origins(self, for_operators: bool) -> None:
+        """Keep why rows are emitted from now on, because another operator follows. Called after `open`.
+
+        `for_operators`: no sink follows, so outputs need not be sorted by key. They may come in the order of the rows
+        that they are for. Handles that know no origins inherit this default.
+        """
+        del for_operators
+
+    def take_places(self, given: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
+        """Return the places in the plan of the rows that the last `apply` returned, as two int64 arrays: block and row.
+
+        `given` has those of the rows of each chunk. A row that was emitted for a row has the place of that row. One
+        that was due has the block 2**63 - 1 and its time in ms, one that was emitted for its key that block and -2**63.
+        None, the default, if all were emitted for their keys.
+        """
+        del given
         return None
 
     def take_quarantined(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
@@ -190,6 +210,14 @@ class BoundOperator(Protocol):
         """Return the columns that it reads of an input; others may be missing there. None: all columns."""
 
     @property
+    def order_matters(self) -> bool:
+        """Whether its result depends on the order of a key's rows."""
+
+    @property
+    def emits_for_rows(self) -> bool:
+        """Whether it passes rows on or emits rows for them. Otherwise it emits for keys, or what is due."""
+
+    @property
     def quarantines(self) -> bool:
         """Whether rows of a key are quarantined if its function fails for the key."""
 
@@ -262,6 +290,16 @@ class Defaults:
     def reads(self, port: int) -> frozenset[str] | None:  # noqa: ARG002
         """By default: the operator reads all columns."""
         return None
+
+    @property
+    def order_matters(self) -> bool:
+        """By default: the order of a key's rows matters."""
+        return True
+
+    @property
+    def emits_for_rows(self) -> bool:
+        """By default: it emits rows for rows."""
+        return True
 
     @property
     def quarantines(self) -> bool:

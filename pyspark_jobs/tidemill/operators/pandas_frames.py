@@ -85,6 +85,11 @@ class Frames:
         for pieces in given:
             self._given.keep(number, pieces)
 
+    @property
+    def taken(self) -> int:
+        """How many rows were added so far."""
+        return self._given.total
+
     def _check_alone(self, number: int, pieces: list[Any]) -> None:
         """Raise `DoesNotFit` if the rows of one frame do not have the declared types."""
         alone = _Given(self._calls)
@@ -175,6 +180,7 @@ class _Given:
         self._rewrites = [structs_by_position(field.type) for field in schema]
         self._columns: list[list[Any]] = [[] for _ in schema]
         self.counts: list[tuple[int, int]] = []
+        self.total = 0
 
     def pieces(self, frame: Any) -> list[Any]:
         """Return the columns of a frame in the declared order, or nothing if it has no rows.
@@ -210,6 +216,7 @@ class _Given:
     def keep(self, number: int, pieces: list[Any]) -> None:
         """Add the columns of a frame."""
         self.counts.append((number, len(pieces[0])))
+        self.total += len(pieces[0])
         for column, piece in zip(self._columns, pieces, strict=True):
             column.append(piece)
 

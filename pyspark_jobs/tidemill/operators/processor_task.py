@@ -62,6 +62,15 @@ class ProcessorTask(Handle):
         order: pa.Array = self._inner.take_order()
         return order
 
+    def keep_origins(self, for_operators: bool) -> None:
+        """Let the engine keep why rows are emitted."""
+        self._inner.keep_origins(for_operators)
+
+    def take_places(self, given: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
+        """Return what the engine says."""
+        found: tuple[pa.Array, pa.Array] = self._inner.take_places(given)
+        return found
+
     def take_quarantined(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
         """Return the rows of the keys whose calls failed, with `on_error="quarantine"`."""
         quarantined: Sequence[tuple[int, Any, Sequence[str]]] = self._inner.take_quarantined()

@@ -7,6 +7,7 @@ Spark: `GroupedData.transformWithState` of PySpark (`TransformWithStateInPySpark
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -38,6 +39,13 @@ _ROW = pa.schema([("row", pa.int64())])
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
 TIME_MODE_CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
 _OUTPUT_MODES = ("append", "update")
+_PARAMETERS = {
+    "init": ("handle",),
+    "handleInputRows": ("key", "rows", "timerValues"),
+    "handleExpiredTimer": ("key", "timerValues", "expiredTimerInfo"),
+    "handleInitialState": ("key", "initialState", "timerValues"),
+}
+"""The arguments with which the methods of a processor are called."""
 RowsAs = Literal["rows", "frames"]
 """The form of a processor's input and output: rows, or pandas frames."""
 
@@ -111,6 +119,21 @@ class TransformWithStateOperator(Declared):
                     hint="pass an instance of a subclass of pyspark.sql.streaming.StatefulProcessor or "
                     "tm.StatefulProcessor",
                 )
+            self._check_parameters(what, method)
+
+    def _check_parameters(self, what: str, method: str) -> None:
+        """Raise `InvalidInput` if a method cannot be called with what it will be given, before any batch calls it."""
+        given = _PARAMETERS[method]
+        try:
+            inspect.signature(getattr(self.processor, method)).bind(*given)
+        except TypeError as error:
+            raise InvalidInput(
+                f"{what}: `{type(self.processor).__name__}.{method}` cannot be called with ({', '.join(given)}): "
+                f"{error}",
+                hint=f"declare it as `def {method}(self, {', '.join(given)})`",
+            ) from error
+        except ValueError:  # compiled code has no signature
+            return
 
     def _event_time(self, given: Input, output: pa.Schema, what: str) -> str | None:
         name = self.event_time_column

@@ -223,7 +223,12 @@ class GroupedStream(Generic[S]):
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
     def agg(
-        self, *columns: NamedAggregate, name: str | None = None, outputMode: str | None = None, **functions: Aggregate
+        self,
+        /,
+        *columns: NamedAggregate,
+        name: str | None = None,
+        outputMode: str | None = None,
+        **functions: Aggregate,
     ) -> S:
         """Compute running aggregates in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
 

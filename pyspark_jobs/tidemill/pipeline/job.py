@@ -25,7 +25,7 @@ from .nodes import (
     Stateless,
     Union,
     Watermark,
-    nearest_operator,
+    operators_above,
     parents_of,
     watermarks_of,
 )
@@ -55,6 +55,8 @@ class WatermarkRule:
     max_ahead_ms: int | None = None
     """How far event times may be after the batch time. Rows beyond that are quarantined; None: no limit."""
     peers: tuple[str, ...] = ()
+    delay: str = ""
+    """The delay as the pipeline's code has it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ class Port:
     operator: BoundOperator
     number: int
     watermarks: tuple[str, ...] = ()
+    carries_places: bool = False
+    """Whether its rows are sent with their places in the plan."""
+    sorts: bool = False
+    """Whether its rows are put into the order of the plan, because operators emitted some of them."""
 
     @property
     def input(self) -> Input:
@@ -89,6 +95,8 @@ class Placed:
     level: int
     ports: tuple[Port, ...]
     """Its inputs, by their numbers."""
+    keeps_origins: bool = False
+    """Whether an operator behind it needs the places of what it emits."""
 
     @property
     def watermarks(self) -> tuple[str, ...]:
@@ -148,6 +156,12 @@ class Job:
     def outputs_of(self, node: int) -> list[JobSink]:
         """Return the sinks at a node."""
         return [output for output in self.outputs.values() if output.node == node]
+
+    def feeds_sink(self, node: int) -> bool:
+        """Whether rows of a node reach a sink without passing an operator."""
+        return bool(self.outputs_of(node)) or any(
+            child.node.operator is None and self.feeds_sink(child.node.number) for child in self.children(node)
+        )
 
     def reads(self, node: int) -> frozenset[str] | None:
         """Return the columns of a node that its downstream nodes read. None means all columns, or unknown."""
@@ -263,7 +277,7 @@ def compile_job(pipeline: Graph) -> Job:
     numbers = _numbered(pipeline)
     operators = _placed(pipeline, numbers)
     nodes = tuple(_job_node(node, number, numbers) for node, number in numbers.items())
-    return Job(
+    job = Job(
         pipeline=pipeline.name,
         time_zone=pipeline.timeZone,
         sources=dict(pipeline.sources),
@@ -273,6 +287,28 @@ def compile_job(pipeline: Graph) -> Job:
         outputs=_outputs(pipeline, numbers),
         metadata=any(node.step is not None and node.step.needs_metadata for node in nodes),
     )
+    return dataclasses.replace(job, operators=_with_places(job))
+
+
+def _with_places(job: Job) -> dict[str, Placed]:
+    """Return the operators, with what each of them does with the places of rows.
+
+    An operator needs places if its result depends on the order of rows that operators emitted, or if it emits rows for
+    rows and an operator behind it needs them.
+    """
+    found: dict[str, Placed] = {}
+    for placed in sorted(job.operators.values(), key=lambda one: one.level, reverse=True):
+        operator = placed.operator
+        behind = [port for one in found.values() for port in one.ports if operator.name in job.upstream_of(port)]
+        keeps = any(port.carries_places for port in behind)
+        passes_on = keeps and operator.emits_for_rows
+        sorts = [operator.order_matters and bool(job.upstream_of(port)) for port in placed.ports]
+        ports = (
+            dataclasses.replace(port, carries_places=passes_on or is_sorted, sorts=is_sorted)
+            for port, is_sorted in zip(placed.ports, sorts, strict=True)
+        )
+        found[operator.name] = dataclasses.replace(placed, ports=tuple(ports), keeps_origins=keeps)
+    return {name: found[name] for name in job.operators}
 
 
 def _numbered(pipeline: Graph) -> dict[Node, int]:
@@ -312,8 +348,7 @@ def _placed(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Placed]:
     levels: dict[Node, int] = {}
     placed: dict[str, Placed] = {}
     for name, keyed in pipeline.operators.items():
-        above = (nearest_operator(parent) for parent in parents_of(keyed))
-        level = 1 + max((levels[one] for one in above if one is not None), default=-1)
+        level = 1 + max((levels[one] for parent in parents_of(keyed) for one in operators_above(parent)), default=-1)
         ports = (Port(keyed.operator, at, watermarks_of(parent)) for at, parent in enumerate(parents_of(keyed)))
         levels[keyed] = level
         placed[name] = Placed(keyed.operator, numbers[keyed], level, tuple(ports))
@@ -332,9 +367,9 @@ def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, 
         return tuple(dict.fromkeys(together))
 
     return {
-        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, node.max_ahead_ms, peers(name))
+        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, node.max_ahead_ms, peers(name), node.delay)
         for name, node in pipeline.watermarks.items()
-        if node in numbers and (nearest_operator(node) is None or any(name in names for names in used))
+        if node in numbers and (not operators_above(node) or any(name in names for names in used))
     }
 
 
@@ -352,5 +387,11 @@ def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, JobSink]:
                     f"pipeline `{pipeline.name}`: sink `{name}` has the name of an operator without a sink",
                     hint="give the sink another name",
                 )
+            for added in names.ADDED:
+                if added in keyed.schema.names:
+                    raise InvalidInput(
+                        f"operator `{name}` has an output column `{added}`, which Tidemill adds itself",
+                        hint="give the column another name",
+                    )
             outputs[name] = JobSink(name, numbers[keyed], None, keyed.schema)
     return outputs

@@ -1,4 +1,4 @@
-"""Loads the pipeline that a reference names: `module:name` or `path.py:name`. This runs the user's file.
+"""Loads the pipeline that a reference names: `module:name`, `path.py:name` or `path.py`. This runs the user's file.
 
 A file is loaded as a module under a name that workers cannot import, so `Loaded` lists it as one to ship by value.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..counts import listed_names
 from ..errors import InvalidInput, TidemillError
 from ..spelling import nearest
 from ..values import dataclass
@@ -40,10 +41,14 @@ class LoadedFunction:
 
 
 def load(reference: str) -> Loaded:
-    """Return the pipeline of `module:name` or `path.py:name`. `InvalidInput` says what is missing."""
-    place, name = _parts("pipeline", reference)
+    """Return the pipeline of `module:name` or `path.py:name`, or the only one of `path.py`.
+
+    `InvalidInput` says what is missing, or names the pipelines of a file that has several.
+    """
+    place, name = (reference, "") if reference.endswith(".py") else _parts("pipeline", reference)
     is_file = place.endswith(".py")
     module = _file(place, "pipeline", reference) if is_file else _module(place, "pipeline", reference)
+    name = name or _only_pipeline(module, reference)
     found = getattr(module, name, None)
     if not isinstance(found, Pipeline):
         names = [key for key, value in vars(module).items() if isinstance(value, Pipeline)]
@@ -54,8 +59,25 @@ def load(reference: str) -> Loaded:
             hint=f"use `{place}:{close}`" if close else "define a pipeline: p = tm.Pipeline('name')",
         )
     if is_file:
-        return Loaded(found, reference, (module.__name__,), (str(Path(place).resolve().parent),))
+        return Loaded(found, f"{place}:{name}", (module.__name__,), (str(Path(place).resolve().parent),))
     return Loaded(found, reference, (), search_paths())
+
+
+def _only_pipeline(module: ModuleType, reference: str) -> str:
+    """Return the name of the only pipeline of a module. Several names of one pipeline are one."""
+    named = {id(value): key for key, value in reversed(vars(module).items()) if isinstance(value, Pipeline)}
+    names = sorted(named.values())
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise InvalidInput(
+            f"pipeline reference {reference!r}: the file has no pipeline",
+            hint="define one at the top of the file: p = tm.Pipeline('name')",
+        )
+    raise InvalidInput(
+        f"pipeline reference {reference!r}: the file has {len(names)} pipelines, {listed_names(names)}",
+        hint=f"name one of them: `{reference}:{names[0]}`",
+    )
 
 
 def load_function(reference: str) -> LoadedFunction:
@@ -84,7 +106,10 @@ def load_function(reference: str) -> LoadedFunction:
 def _parts(what: str, reference: str) -> tuple[str, str]:
     place, separator, name = reference.rpartition(":")
     if not separator or not place or not name:
-        raise InvalidInput(f"{what} reference {reference!r}: expected `module:name` or `path.py:name`")
+        raise InvalidInput(
+            f"{what} reference {reference!r}: expected `module:name` or `path.py:name`"
+            + (", or `path.py` of a file with one pipeline" if what == "pipeline" else "")
+        )
     return place, name
 
 

@@ -72,17 +72,26 @@ class Watermark(Node):
 
     parent: Node = field(kw_only=True)
     name: str = field(kw_only=True)
+    """`<source>.<column>`, or `<operator>.<column>`; of a second delay with `#2`."""
     column: str = field(kw_only=True)
     delay_ms: int = field(kw_only=True)
+    delay: str = field(kw_only=True)
+    """The delay as it was written."""
     idle_ms: int | None = field(kw_only=True, default=None)
     max_ahead_ms: int | None = field(kw_only=True, default=None)
 
     def is_as(self, other: Watermark) -> bool:
         """Whether both are the same watermark on the same stream, declared twice."""
-        rule = (self.name, self.event_time, self.delay_ms, self.idle_ms, self.max_ahead_ms)
+        rule = (self.column, self.late, self.delay_ms, self.idle_ms, self.max_ahead_ms)
         return self.parent is other.parent and rule == (
-            other.name, other.event_time, other.delay_ms, other.idle_ms, other.max_ahead_ms
+            other.column, other.late, other.delay_ms, other.idle_ms, other.max_ahead_ms
         )  # fmt: skip
+
+    @property
+    def late(self) -> Late:
+        """What happens to late rows."""
+        assert self.event_time is not None
+        return self.event_time.late
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +104,7 @@ class Keyed(Node):
 
 @dataclass(frozen=True, eq=False)
 class Union(Node):
-    """The rows of several streams as one, by column name. No stream comes from an operator."""
+    """The rows of several streams as one, by column name."""
 
     parents: tuple[Node, ...] = field(kw_only=True)
 
@@ -124,6 +133,20 @@ def watermarks_of(node: Node) -> tuple[str, ...]:
     if isinstance(node, Watermark):
         return (node.name,)
     return tuple(dict.fromkeys(name for parent in parents_of(node) for name in watermarks_of(parent)))
+
+
+def is_declared_here(node: Node) -> bool:
+    """Whether the rows of a node passed a watermark since they were read or emitted."""
+    if isinstance(node, Keyed):
+        return False
+    return isinstance(node, Watermark) or any(is_declared_here(parent) for parent in parents_of(node))
+
+
+def operators_above(node: Node) -> tuple[Keyed, ...]:
+    """Return the keyed operators whose outputs reach a node through stateless steps. The node may be one itself."""
+    if isinstance(node, Keyed):
+        return (node,)
+    return tuple(dict.fromkeys(found for parent in parents_of(node) for found in operators_above(parent)))
 
 
 def nearest_operator(node: Node) -> Keyed | None:

@@ -11,6 +11,8 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..names import check_name
 from .graph import Graph, TimePolicy
+from .graph_text import graph_lines
+from .job import compile_job
 from .nodes import Read
 from .preview import preview
 from .stream import Stream
@@ -98,6 +100,25 @@ class Pipeline(Graph):
         >>> folder.cleanup()
         """
         return preview(self, n, storage_options or {})
+
+    def explain(self, operator: str | None = None) -> None:
+        """Print the graph: sources, steps, operators and sinks. With `operator`, print only what feeds it.
+
+        The call needs no root. `InvalidInput` for an unknown operator, and for a pipeline that cannot run yet.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("visits")
+        >>> rows = p.read(tm.Rows("page string, at timestamp")).withWatermark("at", "30 days")
+        >>> _ = rows.groupBy(tm.window("at", "1 hour"), "page").agg(n=tm.count(), name="visits", outputMode="append")
+        >>> p.explain()
+        pipeline `visits`, time zone UTC
+        source `source`: Rows('page string, at timestamp')
+          watermark `source.at`: delay 30 days
+            operator `visits`: aggregate by window_start, page
+              sink `visits`: kept in the repository
+        """
+        for line in graph_lines(compile_job(self), operator):
+            print(line)  # noqa: T201
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, operators={list(self.operators)}, sinks={list(self.sinks)})"

@@ -6,6 +6,7 @@ Streams only add nodes to the pipeline's graph. `pipeline/job.py` compiles the g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,21 @@ from ..schema import type_ddl
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import StatelessStep
 from ..sources.steps import Drop, MapBatches, Select, Sql
-from ..units import duration_ms, interval_ms
+from ..units import duration_ms, duration_text, interval_ms
 from .graph import Graph, Grouped
 from .grouped import GroupedStream
-from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, nearest_operator, parents_of
+from .nodes import (
+    EventTime,
+    Node,
+    Read,
+    Stateless,
+    Union,
+    Watermark,
+    Write,
+    is_declared_here,
+    nearest_operator,
+    parents_of,
+)
 from .pyspark_names import OF_STREAMS, missing_name
 from .union import union
 
@@ -73,15 +85,13 @@ class Stream:
         """Call `fn(pyarrow.RecordBatch) -> pyarrow.RecordBatch` on each block of rows.
 
         A block is a fixed number of consecutive rows of a file. `fn` must be deterministic. `schema` declares the
-        columns that it returns. Downstream of a keyed operator `map_batches` is `InvalidInput`, because the rows there
-        have no fixed blocks.
+        columns that it returns.
+
+        Downstream of a keyed operator, blocks depend on the number of tasks. There `fn` must work row by row: return
+        one row for each row, in the same order. Another number of rows is `InvalidInput`.
         """
-        if nearest_operator(self._node) is not None:
-            raise InvalidInput(
-                "map_batches downstream of a keyed operator: its batches would depend on the number of tasks",
-                hint="use .sql, or map_batches before .groupBy",
-            )
-        return self._stateless(MapBatches(fn, schema))
+        behind = nearest_operator(self._node) is not None
+        return self._stateless(MapBatches(fn, schema, row_by_row=behind))
 
     def withWatermark(
         self,
@@ -113,9 +123,15 @@ class Stream:
         column or computes it again. After `.map_batches` the event time is the column of the same name, if it holds
         timestamps or dates. If the column has several names, only the first one continues.
 
+        Several operators on one stream may wait for different times: call `withWatermark` with each delay on the stream
+        that has no watermark yet. Each delay is a watermark of its own: `orders.ts`, then `orders.ts#2`.
+
         Downstream of a keyed operator, `withWatermark` declares a new event time over the operator's output. If the
-        output already has an event time, such as a window, that one stays. A second watermark on a stream that has one
-        is `InvalidInput`, as in Spark. `eventTime` and `delayThreshold` are PySpark's names for `column` and `delay`.
+        operator passes the event time on, as `dropDuplicates` does, a second watermark on that column may have another
+        delay: duplicates within a day, then sessions that end after an hour. Any other second watermark on a stream
+        that has one is `InvalidInput`, as in Spark.
+
+        `eventTime` and `delayThreshold` are PySpark's names for `column` and `delay`.
         """
         name = _either("column", column, "eventTime", eventTime)
         behind = _either("delay", delay, "delayThreshold", delayThreshold)
@@ -130,12 +146,16 @@ class Stream:
         ahead: str | int | timedelta | None,
     ) -> Watermark:
         before = nearest_operator(self._node)
-        if self._node.event_time is not None and not isinstance(self._node, Union):
+        present = self._node.event_time
+        again = present is not None and self._passes_on(present, name, delay)
+        if present is not None and not isinstance(self._node, Union) and not again:
             whose = "stream" if before is None else f"output of operator `{before.operator.name}`"
             raise InvalidInput(
-                f"withWatermark: the {whose} already has a watermark on "
-                f"`{self._node.event_time.column}`; as in Spark, it cannot have a second one",
-                hint="group by that column, or drop it before the new watermark, with .sql(…) or .drop(…)",
+                f"withWatermark: the {whose} already has a watermark on `{present.column}`; as in Spark, it cannot "
+                "have a second one",
+                hint="declare the other delay on the stream before that watermark"
+                if before is None
+                else "group by that column, or drop it before the new watermark, with .sql(…) or .drop(…)",
             )
         if idle is not None and duration_ms(idle) <= 0:
             raise InvalidInput(f"withWatermark: idle={idle!r}, expected a duration longer than zero")
@@ -146,9 +166,9 @@ class Stream:
             raise InvalidInput(f"withWatermark: column `{name}` is {found.type}, expected a timestamp")
         origin = _source_of(self._node) if before is None else before.operator.name
         key = f"{origin}.{name}"
-        if isinstance(self._node, Union) and self._node.event_time is not None:
+        if isinstance(self._node, Union) and present is not None and not again:
             raise InvalidInput(
-                f"withWatermark: the streams of the union already have a watermark on `{self._node.event_time.column}`",
+                f"withWatermark: the streams of the union already have a watermark on `{present.column}`",
                 hint="set the watermark on the streams or on the union, not on both",
             )
         node = Watermark(
@@ -159,21 +179,37 @@ class Stream:
             name=key,
             column=name,
             delay_ms=interval_ms(delay),
+            delay=" ".join(delay.split()) if isinstance(delay, str) else duration_text(interval_ms(delay)),
             idle_ms=None if idle is None else duration_ms(idle),
             max_ahead_ms=None if ahead is None else duration_ms(ahead),
         )
-        known = self._pipeline.watermarks.get(key)
-        if known is not None and known.is_as(node):
-            return known
-        if known is not None:
-            what = "source" if before is None else "operator"
+        return self._add(node, "source" if before is None else "operator", origin)
+
+    def _passes_on(self, present: EventTime, name: str, delay: Any) -> bool:
+        """Whether an operator passes the event time on, so that another delay may follow."""
+        is_passed = nearest_operator(self._node) is not None and not is_declared_here(self._node)
+        return (
+            is_passed
+            and name in present.names
+            and self._pipeline.watermarks[present.watermark].delay_ms != interval_ms(delay)
+        )
+
+    def _add(self, node: Watermark, what: str, origin: str) -> Watermark:
+        """Add a watermark, or return the one that is the same. The second delay of a column is `source.ts#2`."""
+        known = [one for one in self._pipeline.watermarks.values() if one.name.partition("#")[0] == node.name]
+        same = next((one for one in known if one.is_as(node)), None)
+        if same is not None:
+            return same
+        if any(one.delay_ms == node.delay_ms for one in known):
             raise InvalidInput(
-                f"{what} `{origin}` already has a watermark on `{name}`, after other steps or with another delay, "
-                "`late`, `idle` or `maxAhead`",
+                f"{what} `{origin}` already has a watermark on `{node.column}` with this delay, after other steps or "
+                "with another `late`, `idle` or `maxAhead`",
                 hint="use the stream that has the watermark twice",
             )
-        self._pipeline.watermarks[key] = node
-        return node
+        key = f"{node.name}#{len(known) + 1}" if known else node.name
+        made = replace(node, name=key, event_time=EventTime(key, node.column, node.late))
+        self._pipeline.watermarks[key] = made
+        return made
 
     def unionByName(self, other: Stream, allowMissingColumns: bool = False) -> Stream:
         """Return the rows of both streams as one stream, matching columns by name. Spark: `unionByName`.
@@ -181,8 +217,8 @@ class Stream:
         Columns are in the order of this stream and must have the same types. With `allowMissingColumns=True` a column
         that one stream lacks is null in its rows. The event time must be the same column in both streams, or be set on
         the union. The watermark is the lower one of the two, so a source without rows holds it back; see `idle` in
-        `withWatermark`. Rows of a key come in plan order, source by source in the order of `p.read`. Streams downstream
-        of a keyed operator are `InvalidInput`.
+        `withWatermark`. Rows of a key come in plan order, source by source in the order of `p.read`. A row that an
+        operator emitted comes at the place of the row that it was emitted for.
 
         >>> import tidemill as tm
         >>> p = tm.Pipeline("visits")
@@ -289,11 +325,13 @@ class Stream:
     def foreachBatch(self, fn: Callable[[pa.Table, int], Any], *, name: str = "foreach-batch") -> Stream:
         """Call `fn(table, batch_id)` for each batch on the driver, after the commit and in order. Return the stream.
 
-        `table` is a `pyarrow.Table` with the batch's rows of this stream in canonical order; it may be empty.
-        `batch_id` is the version. `fn` is called at least once for each batch. If a run dies or `fn` raises, the next
-        run calls `fn` again for that batch before it continues. So `fn` must be idempotent for a `batch_id`. If `fn`
-        raises, the batch stays committed and the run fails with the traceback. Only the branch `main` calls `fn`. The
-        rows stay in the repository: `r.outputs(sink=name)`. Spark: `foreachBatch`.
+        `table` is a `pyarrow.Table` with the batch's rows of this stream in canonical order, followed by the columns
+        `_batch_id` and `_seq` that every sink gets; it may be empty. `batch_id` is the version. After a promotion or a
+        rewind, a call may also have rows of other versions, with their own `_batch_id`. `fn` is called at least once
+        for each batch. If a run dies or `fn` raises, the next run calls `fn` again for that batch before it continues.
+        So `fn` must be idempotent for a `batch_id`. If `fn` raises, the batch stays committed and the run fails with
+        the traceback. Only the branch `main` calls `fn`. The rows stay in the repository: `r.outputs(sink=name)`.
+        Spark: `foreachBatch`.
 
         >>> import tidemill as tm
         >>> p = tm.Pipeline("printing")

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..schema import to_ddl, type_ddl
 from .graph import Graph
-from .nodes import EventTime, Node, Union, nearest_operator
+from .nodes import EventTime, Node, Union
 
 
 def union(pipeline: Graph, left: Node, other: Graph, right: Node, missing: bool) -> Union:
@@ -21,14 +21,6 @@ def union(pipeline: Graph, left: Node, other: Graph, right: Node, missing: bool)
             f"unionByName: the streams belong to two pipelines, `{pipeline.name}` and `{other.name}`",
             hint="read both sources in one pipeline: p.read(…, name=…)",
         )
-    for node in (left, right):
-        operator = nearest_operator(node)
-        if operator is not None:
-            raise InvalidInput(
-                f"unionByName downstream of the keyed operator `{operator.operator.name}` is not supported: the order "
-                "of rows would depend on the number of tasks",
-                hint="use .unionByName before .groupBy",
-            )
     return Union(_columns(left.schema, right.schema, missing), _event_time(left, right), parents=(left, right))
 
 

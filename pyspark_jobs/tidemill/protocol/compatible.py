@@ -15,6 +15,7 @@ import pyarrow as pa
 from .. import names
 from ..errors import InvalidInput
 from ..schema import FieldChange, difference, field_changes, to_arrow
+from ..units import with_readable_durations
 from ..values import dataclass
 from . import tied
 from .records import Renamed
@@ -227,9 +228,9 @@ def _rules(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has
         if has_aggregates and rule not in before and rule not in _NOT_AGGREGATES and not gone:
             yield Difference(name, "aggregate", rule, "", now, ACCEPTED, "keys that have state start it without rows")
             continue
-        was, declared = f"`{rule}` = {before.get(rule)}", f"{now}"
-        if rule not in before:
-            was, declared = _shown_rules(before), _shown_rules(after)
+        was, declared = _shown_rules(before), _shown_rules(after)
+        if rule in before:
+            was, declared = _shown_rules({rule: before[rule]}), with_readable_durations(str(now))
         message = f"operator `{name}` has state made with {was}, this code declares {declared}"
         yield _refused(name, has_state, "rule", rule, before.get(rule, ""), now, message)
     for rule, was in before.items() if has_aggregates else ():
@@ -242,7 +243,7 @@ def _rules(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has
 
 
 def _shown_rules(rules: Mapping[str, Any]) -> str:
-    return ", ".join(f"`{rule}` = {value}" for rule, value in rules.items()) or "no rules"
+    return ", ".join(f"`{rule}` = {with_readable_durations(str(value))}" for rule, value in rules.items()) or "no rules"
 
 
 def _maps(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has_state: bool) -> Iterator[Difference]:

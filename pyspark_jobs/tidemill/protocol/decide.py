@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeVar
 
+from ..units import iso
 from ..values import dataclass
 from .kinds import rules_of
-from .progress import iso
 from .records import Commit
 from .tiling import check_receipts, coalesce, merge_state, segments_within
 

@@ -8,20 +8,17 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..counts import listed_names
+from ..notebook import NotebookResult
+from ..units import iso
 from ..values import dataclass
 from .records import Commit
 
-_CYCLE = 146_097 * 86_400
-"""Seconds in 400 years, after which the calendar repeats."""
-_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
-
 
 @dataclass(frozen=True)
-class BatchProgress:
+class BatchProgress(NotebookResult):
     """What one committed batch did. Names in camelCase have Spark's meaning; the others are Tidemill's.
 
     `applied_rows`, `late_rows` and `quarantined_rows` add up to `numInputRows`. A row that is late for any operator
@@ -71,19 +68,18 @@ class BatchProgress:
     operators: dict[str, dict[str, int]] = field(default_factory=dict)
     lost_behind: list[str] = field(default_factory=list)
 
+    def in_notebook(self) -> dict[str, Any]:
+        """Return version, counts and durations."""
+        return {
+            "version": self.version, "kind": self.kind, "batch time": self.timestamp, "rows": self.numInputRows,
+            "files": self.input_files, "late": self.late_rows, "quarantined": self.quarantined_rows,
+            "waiting": self.numFilesOutstanding, "ms": self.batchDuration, "outputs": self.outputs,
+            "lost behind": self.lost_behind,
+        }  # fmt: skip
+
     def json(self) -> str:
         """Return the progress as one line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"), ensure_ascii=False)
-
-
-def iso(time_ms: int) -> str:
-    """Return a time as Spark writes it in progress: ISO 8601, UTC, milliseconds. Years beyond 9999 have a sign."""
-    seconds, rest = divmod(time_ms, 1000)
-    cycles = (seconds - _YEAR_1) // _CYCLE if not _YEAR_1 <= seconds < _YEAR_10000 else 0
-    found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds - cycles * _CYCLE)
-    year = found.year + 400 * cycles
-    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
-    return f"{shown}-{found:%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
 def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) -> BatchProgress:

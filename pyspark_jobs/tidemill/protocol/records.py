@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import field
 from typing import Any, Literal
 
+from ..notebook import NotebookResult
+from ..units import iso
 from ..values import dataclass
 from .bounds import Count, EventMs, Hash, Ms, Number, Positive, SignedCount, Version
 
@@ -52,7 +54,8 @@ class Requeued:
     """An object of the repository with quarantined rows of `version` that are read again, and where they go.
 
     `operators` are those that have not taken the rows, `watermark` the one for which their event times were too far
-    ahead. Without either, the rows are for the whole pipeline.
+    ahead. Without either, the rows are for the whole pipeline. With `given`, operators had emitted the rows. They
+    have the columns of that input of an operator, and reach it without the steps of a source.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Requeued:
     version: Number
     operators: tuple[str, ...] = ()
     watermark: str = ""
+    given: str = ""
 
 
 @dataclass(frozen=True)
@@ -355,7 +359,7 @@ class Renamed:
 
 
 @dataclass(frozen=True)
-class Commit:
+class Commit(NotebookResult):
     """The record that makes a batch real.
 
     INVARIANT: a commit lists all live segments of its version, so reading a version needs no other commit.
@@ -454,6 +458,15 @@ class Commit:
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
     """The checksum of the record, known once it was read or written."""
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return version, kind, counts and reason."""
+        counts = self.counts
+        return {
+            "version": self.version, "kind": self.kind, "batch time": iso(self.batch_time_ms),
+            "rows": counts.input_rows, "files": counts.input_files, "late": counts.late_rows,
+            "quarantined": counts.quarantined_rows, "reason": self.reason,
+        }  # fmt: skip
 
     @property
     def as_parent(self) -> Parent:

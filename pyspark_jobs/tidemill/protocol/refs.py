@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import names
 from ..errors import CorruptState
+from ..notebook import NotebookResult
 from ..values import dataclass
 from .bounds import Ms, Number, Version
 from .entries import (
@@ -109,7 +110,7 @@ class HeldVersions:
 
 
 @dataclass(frozen=True)
-class Refs:
+class Refs(NotebookResult):
     """All entries up to `through`, folded. `refs_checksum` is the checksum of that entry.
 
     `uuid` and `root` are those in force, `uuids` all that the repository ever had, `origin` the checksum of the init
@@ -146,6 +147,13 @@ class Refs:
     holds: list[HeldVersions] = field(default_factory=list)
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return what the repository is, and its operators, branches and tags."""
+        return {
+            "pipeline": self.pipeline, "uuid": self.uuid, "root": self.root, "operators": list(self.schemas),
+            "branches": list(self.branches), "tags": list(self.tags),
+        }  # fmt: skip
 
     @property
     def start(self) -> Parent:

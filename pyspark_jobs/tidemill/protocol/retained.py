@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from ..errors import InvalidInput
+from ..units import iso
 from .compatible import first_name
 from .named import Object, named
-from .progress import iso
 from .records import Commit, Parent, VersionOf
 from .refs import Kept, Refs
 

@@ -30,5 +30,8 @@ UNREADABLE, FAILED, LATE, AHEAD, FILE = "unreadable", "failed", "late", "ahead",
 time was too far ahead of the batch time. `FILE` stands for all rows of a file that could not be read as a whole."""
 CONTENT = "content."
 """What the column of a quarantine file begins with that has the whole row, as it was read from a source."""
+AS_GIVEN = "content.operator:"
+"""What the column of a quarantine file begins with that has the row as an input of an operator was given it by another
+one. The label of the input follows."""
 HEADER = "header"
 """Column of a quarantine file with the header of a CSV file, if a record cannot be read again without it."""

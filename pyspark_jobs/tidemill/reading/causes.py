@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..batch.batch import Batch
-from ..batch.input import only, read_split
+from ..batch.input import feed, read_split
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import Input
 from ..operators.recorded import clock_of
@@ -23,9 +23,11 @@ from ..repo.input_files import is_as_read, listed_files
 from ..repo.opened import Opened
 from ..schema import int64_scalar
 from ..schema.kernels import pc
-from ..sources.contract import SourceFile
+from ..sinks.json_text import python_rows
+from ..sources.contract import SourceFile, named_file
 from ..state.table import has_key_of
 from ..values import dataclass
+from .again import rows_reaching
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,15 @@ def files_of(plan: Plan | None) -> list[str]:
     return list(dict.fromkeys(_name(split) for split in (() if plan is None else plan.splits)))
 
 
+def files_in_words(plan: Plan | None, sources: Collection[str]) -> list[str]:
+    """Return the same for people: if there are several sources, each file has the name of its source, too."""
+    return list(dict.fromkeys(_named(split, sources) for split in (() if plan is None else plan.splits)))
+
+
+def _named(split: Split, sources: Collection[str]) -> str:
+    return f"`{_name(split)}`" if split.requeued is not None else named_file(split, sources)
+
+
 def key_input(repo: Opened, plan: Plan | None, operator: str, key: pa.RecordBatch) -> KeyInput:
     """Read the rows of a key again. `key` is one row of the operator's key columns."""
     found = KeyInput(files_of(plan))
@@ -56,15 +67,25 @@ def key_input(repo: Opened, plan: Plan | None, operator: str, key: pa.RecordBatc
         return found
     upstream = repo.job.upstream(operator)
     if upstream:
-        of = ", ".join(f"`{name}`" for name in upstream)
-        found.unread.append(f"the rows of `{operator}` are outputs of {of}, which are not kept by key")
-    if not upstream or repo.job.sources_of(operator):
+        receiver = _OfKey(placed, key)
+        try:
+            rows_reaching(repo, plan, placed, receiver.to_operator)
+            found.rows.extend(receiver.rows)
+        except TidemillError as error:
+            of = ", ".join(f"`{name}`" for name in upstream)
+            found.unread.append(
+                f"the rows of `{operator}` are outputs of {of}, and cannot be made again: "
+                f"{error.message.splitlines()[0]}"
+            )
+    else:
         batch, present = _batch(repo, plan), _Present(repo, plan)
         for split in plan.splits:
             try:
                 found.rows.extend(_read(batch, split, placed, key, present))
             except TidemillError as error:
-                found.unread.append(f"`{_name(split)}`{present.why(split) or f': {error.message.splitlines()[0]}'}")
+                found.unread.append(
+                    f"{_named(split, repo.sources)}{present.why(split) or f': {error.message.splitlines()[0]}'}"
+                )
     return found
 
 
@@ -128,7 +149,7 @@ class _OfKey:
             key = self.key.select(columns)
             keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)
             table = table.filter(has_key_of(keys, key))
-            self.rows += _in_window(table, given, self.key).to_pylist()
+            self.rows += python_rows(_in_window(table, given, self.key))
 
     def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:
         """Ignore rows for a sink."""
@@ -154,9 +175,7 @@ def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> It
         raise InvalidInput(f"this code has no source `{split.source}`")
     receiver = _OfKey(placed, key)
     for block in read_split(batch, split, batch.read_context()):
-        for action in batch.job.roots(split.source):
-            through = only(batch.job, split.requeued, receiver)
-            flow.run_steps(batch.job, action.number, block.rows, through, f"`{split.path}`")
+        feed(batch.job, split, block.rows, receiver)
         yield from receiver.rows
         receiver.rows = []
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
+from ..notebook import NotebookResult
 from ..protocol.history import effective, is_effective
 from ..repo.identity import warn_if_moved
 from ..repo.open import on_branch_of
@@ -27,7 +28,7 @@ OF_VERSION, OF_BRANCH = "version", "branch"
 
 
 @dataclass(frozen=True)
-class DiffReport:
+class DiffReport(NotebookResult):
     """How two versions differ: the state of each operator, and the outputs of each sink.
 
     `problems` says of an operator or sink why it cannot be compared.
@@ -38,6 +39,14 @@ class DiffReport:
     operators: dict[str, StateDiff]
     sinks: dict[str, OutputDiff]
     problems: dict[str, str] = field(default_factory=dict)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return how many keys and rows differ, by operator and sink."""
+        return {
+            "before": self.before, "after": self.after,
+            "operators": {name: one.total for name, one in self.operators.items()},
+            "sinks": {name: one.total for name, one in self.sinks.items()}, "problems": self.problems,
+        }  # fmt: skip
 
     @property
     def total(self) -> int:

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
 from ..names import ADDED
+from ..notebook import NotebookResult
 from ..protocol.named import output_files
 from ..protocol.records import Commit, OutputFile, VersionOf
 from ..protocol.retained import refuse_if_gone
@@ -30,7 +32,7 @@ from .read import decode_files, kept, sink_schema
 
 
 @dataclass(frozen=True)
-class OutputDiff:
+class OutputDiff(NotebookResult):
     """How the rows committed for a sink differ between two versions, `before` and `after` (such as `main@5`).
 
     `added_rows` and `removed_rows` have the sink's columns that all compared versions have. `not_compared` names the
@@ -45,6 +47,10 @@ class OutputDiff:
     added_rows: pa.Table = field(repr=False)
     removed_rows: pa.Table = field(repr=False)
     not_compared: list[str] = field(default_factory=list)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return the numbers of rows; the tables have them."""
+        return {name: value for name, value in vars(self).items() if not name.endswith("_rows")}
 
     @property
     def total(self) -> int:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..names import variable_name
+from ..notebook import NotebookResult
 from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..repo.versions import label
@@ -66,7 +67,7 @@ class StateComparison:
 
 
 @dataclass(frozen=True)
-class StateDiff:
+class StateDiff(NotebookResult):
     """How the state of an operator differs between two versions, `before` and `after` (such as `main@5`).
 
     `table` has the key columns, and `before` and `after`: structs of the state's columns, or null for a key without
@@ -85,6 +86,10 @@ class StateDiff:
     table: pa.Table = field(repr=False)
     not_compared: list[str] = field(default_factory=list)
     variables: dict[str, int] = field(default_factory=dict)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return the numbers of keys; the table has them."""
+        return {name: value for name, value in vars(self).items() if name != "table"}
 
     @property
     def total(self) -> int:

@@ -10,11 +10,10 @@ from typing import Any
 
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..pipeline.job import Job, JobNode
-from ..protocol.progress import iso
+from ..pipeline.graph_text import graph_lines
 from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
-from ..spelling import unknown
+from ..units import iso
 from .history import KeyVersion, history
 
 _MOST_ROWS = 5
@@ -25,7 +24,7 @@ def explain(repo: Opened, operator: str | None, key: Any, has_key: bool) -> list
     """Return the lines of an explanation: the graph, or with a key how its state came about."""
     if not has_key:
         refuse_without_code(repo, "explain: the graph of a pipeline")
-        return list(_graph(repo.job, operator))
+        return graph_lines(repo.job, operator)
     only = next(iter(repo.operators)) if len(repo.operators) == 1 else None
     if operator is None and only is None:
         raise InvalidInput(
@@ -75,9 +74,10 @@ def reported(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator
 
 
 def _files(one: KeyVersion) -> Iterator[str]:
-    if one.files:
-        names = ", ".join(f"`{name}`" for name in one.files[:_MOST_ROWS])
-        rest = len(one.files) - _MOST_ROWS
+    files = one.files_in_words
+    if files:
+        names = ", ".join(files[:_MOST_ROWS])
+        rest = len(files) - _MOST_ROWS
         yield f"  files: {names}" + (f" and {rest:,} more" if rest > 0 else "")
 
 
@@ -91,46 +91,3 @@ def _rows(one: KeyVersion) -> Iterator[str]:
 
 def _digests(found: Any) -> str:
     return ", ".join(f"{one['name']} {one['digest'][:12]}" for one in found)
-
-
-def _graph(job: Job, operator: str | None) -> Iterator[str]:
-    if operator is not None and operator not in job.operators:
-        raise unknown("operator", operator, job.operators)
-    yield f"pipeline `{job.pipeline}`, time zone {job.time_zone}"
-    chosen = None if operator is None else job.nodes_above([job.operators[operator].node])
-    shown: set[int] = set()
-    for node in job.nodes:
-        if not node.parents and (chosen is None or node.number in chosen):
-            yield from _tree(job, node, "", shown, chosen)
-
-
-def _tree(job: Job, node: JobNode, indent: str, shown: set[int], chosen: set[int] | None) -> Iterator[str]:
-    """Yield a node and what it feeds. A node with several parents is shown in full below the first."""
-    if node.number in shown:
-        yield f"{indent}{_node(job, node)} (shown above)"
-        return
-    shown.add(node.number)
-    yield f"{indent}{_node(job, node)}"
-    for output in job.outputs_of(node.number) if chosen is None else ():
-        kept = "kept in the repository" if output.sink is None else repr(output.sink)
-        yield f"{indent}  sink `{output.name}`: {kept}"
-    for child in {one.node.number: one.node for one in job.children(node.number)}.values():
-        if chosen is None or child.number in chosen:
-            yield from _tree(job, child, indent + "  ", shown, chosen)
-
-
-def _node(job: Job, node: JobNode) -> str:
-    if node.source is not None:
-        return f"source `{node.source}`: {job.sources[node.source]!r}"
-    if node.operator is not None:
-        operator = job.operators[node.operator].operator
-        key = ", ".join(operator.maps[0].key.names)
-        return f"operator `{operator.name}`: {operator.kind}" + (f" by {key}" if key else "")
-    if node.watermark is not None:
-        rule = job.watermarks.get(node.watermark)
-        return f"watermark `{node.watermark}`" + ("" if rule is None else f": delay {_delay(rule.delay_ms)}")
-    return "union" if node.step is None else type(node.step).__name__.lower()
-
-
-def _delay(delay_ms: int) -> str:
-    return f"{delay_ms // 1000:,} s" if delay_ms % 1000 == 0 else f"{delay_ms:,} ms"

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
+from ..notebook import NotebookResult
 from ..operators.transform_with_state import TIMERS
 from ..protocol.compatible import first_name
 from ..protocol.differing import ContentId, contents_at
@@ -30,10 +31,12 @@ from ..repo.opened import Opened
 from ..repo.versions import branch_name
 from ..schema import differs, field_changes, one_array
 from ..schema.kernels import pc
+from ..sinks.json_text import python_rows
 from ..state.point import last_write, rows_of_keys
 from ..state.seeds import UPDATED_MS
+from ..units import iso
 from ..values import dataclass
-from .causes import Fired, KeyInput, files_of, fired_as_recorded, key_input
+from .causes import Fired, KeyInput, files_in_words, files_of, fired_as_recorded, key_input
 from .finished import finished, key_columns
 from .located import Located, located, operator_in, same_operator, schemas_at
 from .read import key_batch
@@ -44,12 +47,12 @@ _INITIAL = "init"
 
 
 @dataclass(frozen=True)
-class KeyVersion:
+class KeyVersion(NotebookResult):
     """A version in which the state of a key changed. `value` is the new state, or None if it was removed.
 
     The value is a scalar for an unnamed state, a dict for named columns, and a list of dicts if a key has several rows,
-    such as windows or the elements of a list. `kind` is that of the commit, `init` for initial state. `code` says
-    which functions ran, `airflow` in which Airflow task.
+    such as windows or the elements of a list. Times outside of the years 1 to 9999 are ISO text. `kind` is that of the
+    commit, `init` for initial state. `code` says which functions ran, `airflow` in which Airflow task.
 
     `files`, `rows` and `fired` are read when they are first used. `is_oldest`: older versions are no longer kept, so
     the value may be older than this version. `branch`: the promoted branch to which the version belongs, or None.
@@ -66,6 +69,14 @@ class KeyVersion:
     branch: str | None = None
     _cause: _Cause | None = field(default=None, repr=False, compare=False)
 
+    def in_notebook(self) -> dict[str, Any]:
+        """Return the version and the value; no input is read again."""
+        time = None if self.batch_time_ms is None else iso(self.batch_time_ms)
+        return {
+            "version": self.label, "kind": self.kind, "batch time": time, "value": self.value, "files": self.files,
+            "reason": self.reason,
+        }  # fmt: skip
+
     @property
     def label(self) -> str:
         """The version as users write it: `12`, or `fix@12` for one of a promoted branch."""
@@ -75,6 +86,11 @@ class KeyVersion:
     def files(self) -> list[str]:
         """The input files of the version, by their paths in their sources' folders."""
         return [] if self._cause is None else files_of(self._cause.plan)
+
+    @property
+    def files_in_words(self) -> list[str]:
+        """The same for people: if the pipeline has several sources, each file has the name of its source, too."""
+        return [] if self._cause is None else files_in_words(self._cause.plan, self._cause.repo.sources)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -374,7 +390,7 @@ def _deadlines(rows: pa.Table) -> set[int]:
 
 
 def _value(sight: _Sight, has_sub_keys: bool) -> Any:
-    rows = sight.shown.to_pylist()
+    rows = python_rows(sight.shown)
     if has_sub_keys:
         return rows or None
     if not rows:

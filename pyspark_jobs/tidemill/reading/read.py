@@ -21,7 +21,6 @@ from ..names import SEQ
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.named import output_files
-from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile
 from ..protocol.refs import MAIN
 from ..protocol.retained import is_kept, seen_floor
@@ -38,7 +37,7 @@ from ..state.point import rows_of_keys
 from ..state.table import live_rows
 from ..state.versions import fetch
 from ..store import Store
-from ..units import check_unit, time_ms
+from ..units import check_unit, iso, time_ms
 from .finished import finished
 from .located import Located, located
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..notebook import NotebookResult
 from ..repo.operators import recorded_schemas
 from ..values import dataclass
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Status:
+class Status(NotebookResult):
     """The status of a pipeline. Times are ISO 8601 in UTC. `head` is -1 before the first batch."""
 
     pipeline: str
@@ -65,13 +66,18 @@ class Status:
     """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a
     record of publishing cannot be read. None if all of it works."""
 
+    def in_notebook(self) -> dict[str, Any]:
+        """Return all that is known, in the order of the command."""
+        return {name: value for name, value in vars(self).items() if value not in (None, {}, [])}
+
 
 def status(repo: Opened) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
-    from ..protocol.progress import iso, lost_behind
+    from ..protocol.progress import lost_behind
     from ..protocol.retained import seen_floor
     from ..repo.identity import warn_if_moved
     from ..repo.versions import branch_name
+    from ..units import iso
 
     warn_if_moved(repo)
     head = repo.head()

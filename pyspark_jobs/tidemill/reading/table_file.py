@@ -1,10 +1,12 @@
-"""Write a table that a verb returned to a new file: Parquet, JSON lines or CSV."""
+"""Write a table that a verb returned to a file: Parquet, JSON lines or CSV."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
+import secrets
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,14 +19,18 @@ from ..sinks import json_text
 _FORMATS = ("parquet", "json", "csv")
 
 
-def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write rows to a new file, by `format` or the ending of its name. CRASH: may leave a part of the file.
+def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None = None, replace: bool = False) -> None:
+    """Write rows to a new file, by `format` or the ending of its name. CRASH: may leave a part of the new file.
 
-    In CSV, each field of a struct is a column of its own, such as `before.total`.
+    `replace`: the file may exist. CRASH: then its name has the old content or the new one, and a temporary file beside
+    it may stay. In CSV, each field of a struct is a column of its own, such as `before.total`.
     """
     place = Path(path)
     data = _ENCODERS[checked_format(path, format)](rows)
     try:
+        if replace:
+            _replace(place, data)
+            return
         with place.open("xb") as file:
             file.write(data)
     except FileExistsError as error:
@@ -33,10 +39,23 @@ def write_table(rows: pa.Table, path: str | os.PathLike[str], format: str | None
         raise InvalidInput(f"write `{place}`: {error.strerror}") from error
 
 
-def check_new_file(path: str | os.PathLike[str], format: str | None) -> None:
-    """Raise `InvalidInput` for a file that cannot be written: no known format, or a file that exists."""
+def _replace(place: Path, data: bytes) -> None:
+    """Write a file in one step: readers of its name find the old content or the new one. A link is followed."""
+    whole = place.resolve()
+    part = whole.with_name(f".{whole.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(data)
+        part.replace(whole)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def check_file_to_write(path: str | os.PathLike[str], format: str | None, replace: bool = False) -> None:
+    """Raise `InvalidInput` for a file that cannot be written: no known format, or without `replace` one that exists."""
     checked_format(path, format)
-    if Path(path).exists():
+    if Path(path).exists() and not replace:
         raise _exists(Path(path))
 
 
@@ -53,7 +72,7 @@ def checked_format(path: str | os.PathLike[str], format: str | None) -> str:
 
 
 def _exists(place: Path) -> InvalidInput:
-    return InvalidInput(f"write `{place}`: the file exists", hint="choose another name, or delete the file")
+    return InvalidInput(f"write `{place}`: the file exists", hint="choose another name, or replace the file: --replace")
 
 
 def _parquet(rows: pa.Table) -> bytes:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..clock import now_ms
+from ..counts import noun_with_names
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
-from ..protocol.progress import iso
-from ..protocol.records import Plan
+from ..protocol.records import Commit, Plan
 from ..store import Store
-from ..units import check_unit
+from ..units import check_unit, iso
 
 MOST_SKEW_MS = 60_000
 """How far the driver's clock may be from that of the store. S3 reports its time in whole seconds."""
@@ -27,11 +27,12 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
     check_unit(value_ms, what, now)
     if value_ms < 0:
         raise InvalidInput(f"{what} is {value_ms} ms, which is before 1970")
+    if value_ms > LAST_MS:
+        raise InvalidInput(f"{what} is {value_ms} ms, expected a time before the year 10000")
     if value_ms > now + tolerance_ms:
-        shown = iso(value_ms) if value_ms <= LAST_MS else f"{value_ms} ms"
         raise InvalidInput(
-            f"{what} is {shown}, but the clock says {iso(now)}; batch time never goes back, so later batches would "
-            "wait for it",
+            f"{what} is {iso(value_ms)}, but the clock says {iso(now)}; batch time never goes back, so later batches "
+            "would wait for it",
             hint="give an earlier time; or, if it is meant, raise the setting `tidemill.batch_time_tolerance`",
         )
     return value_ms
@@ -45,14 +46,31 @@ def check_watermark(value_ms: int, what: str) -> int:
     return value_ms
 
 
-def check_planned(plan: Plan, tolerance_ms: int) -> None:
-    """Raise `InvalidInput` for a plan that another driver made with a time too far after our clock."""
+def check_planned(plan: Plan, head: Commit | None, tolerance_ms: int) -> None:
+    """Raise `InvalidInput` for a plan with a time too far after our clock, before it is written or carried out.
+
+    A batch time never falls, so if that of `head` is ahead, all later plans have it, and only `reset` helps.
+    """
     now = now_ms()
-    if plan.batch_time_ms > now + tolerance_ms:
+    if plan.batch_time_ms <= now + tolerance_ms:
+        return
+    if head is not None and head.batch_time_ms > now + tolerance_ms:
         raise InvalidInput(
-            f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
-            hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
+            f"plan {plan.number} cannot have a batch time before {iso(head.batch_time_ms)}, that of version "
+            f"{head.version}, but the clock says {iso(now)}",
+            hint=f"if a clock was ahead when version {head.version} was made, set the batch time back with "
+            f"`tidemill reset --batch-time {iso(now)}`, which also ends a plan that is open" + _followed(head, now),
         )
+    raise InvalidInput(
+        f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
+        hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
+    )
+
+
+def _followed(head: Commit, now: int) -> str:
+    """Return advice for watermarks that are ahead, too: with `idle` they follow the batch time."""
+    ahead = [name for name, at_ms in head.watermarks.items() if at_ms > now]
+    return f"; --watermark sets back {noun_with_names('watermark', ahead)}, which may have followed it" if ahead else ""
 
 
 def check_clock(store: Store) -> None:

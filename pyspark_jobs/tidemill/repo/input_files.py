@@ -21,7 +21,7 @@ InputFiles = Mapping[tuple[str, str], SourceFile]
 
 def one_of(repo: Opened, candidates: InputFiles, file: File, verb: str, what: str) -> SourceFile:
     """Return the candidate that a user means. `InvalidInput` for an unknown one, or if several sources have it."""
-    source, path = _pair_of(file, verb)
+    source, path = source_and_path(file, verb)
     if source and source not in repo.job.sources:
         raise unknown("source", source, list(repo.job.sources))
     matching = [one for key, one in candidates.items() if key[1] == path and source in ("", key[0])]
@@ -42,7 +42,7 @@ def one_of(repo: Opened, candidates: InputFiles, file: File, verb: str, what: st
     return matching[0]
 
 
-def _pair_of(file: object, verb: str) -> tuple[str, str]:
+def source_and_path(file: object, verb: str) -> tuple[str, str]:
     """Return the source and the path that a user gave; the source is empty if only the path was given."""
     if isinstance(file, str):
         return "", file

@@ -34,12 +34,16 @@ _SECTIONS = ("root", "source", "sink")
 
 def open_repository(
     pipeline: Pipeline | Loaded,
-    root: str,
+    root: str | None,
     branch: str,
     conf: Mapping[str, Any] | None,
     storage_options: Mapping[str, Mapping[str, Any]] | None,
 ) -> Opened:
-    """Return the repository of a pipeline on a root, opened; `InvalidInput` for a wrong argument."""
+    """Return the repository of a pipeline on a root, opened; `InvalidInput` for a wrong argument.
+
+    Without `root`, it is that of the environment.
+    """
+    root = root_or_environment(root, "open")
     loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), search_paths())
     if not isinstance(loaded.pipeline, Pipeline):
         raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
@@ -50,6 +54,17 @@ def open_repository(
     _check_sources(repo)
     _check_sinks(repo)
     return repo
+
+
+def root_or_environment(root: str | None, verb: str) -> str:
+    """Return `root`, or without one that of the environment. `InvalidInput` if there is neither."""
+    found = os.environ.get(names.ROOT_ENVIRONMENT) if root is None else root
+    if found:
+        return found
+    raise InvalidInput(
+        f"{verb}: root is {root!r}, expected a URI such as s3://bucket/prefix or a folder",
+        hint=f"give root=…, or set the environment variable {names.ROOT_ENVIRONMENT}",
+    )
 
 
 def checked_options(

@@ -51,6 +51,8 @@ def declared_operators(repo: Opened, head: Commit | None) -> dict[str, dict[str,
     if repo.branch == MAIN:
         return found | _promoted(repo, head, found)
     known = found | ({} if head is None else dict(head.schemas))
+    if repo.recorded is not None:
+        return known  # only code can describe an operator that begins
     new = frozenset(repo.operators) if head is None else repo.begins
     names = [name for name in repo.operators if name in known or name in new]
     return {name: known.get(name) or describe(repo.job.operators[name].operator) for name in names}

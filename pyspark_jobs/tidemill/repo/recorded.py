@@ -67,5 +67,5 @@ def refuse_without_code(repo: Opened, what: str) -> None:
     if repo.recorded is not None:
         raise InvalidInput(
             f"{what} needs the pipeline's code, and the repository `{repo.store.uri}` was opened without it",
-            hint="open it with tm.open(pipeline, root), or give the command `module:name` or `path.py:name` and --root",
+            hint="open it with tm.open(pipeline, root), or give the command `path.py` or `module:name`, and --root",
         )

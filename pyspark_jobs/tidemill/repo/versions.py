@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput
+from ..notebook import NotebookResult
 from ..protocol.compatible import first_name
 from ..protocol.entries import Hold
 from ..protocol.records import Commit, VersionOf
@@ -204,12 +205,16 @@ def _on(repo: Opened, name: str) -> Opened:
 
 
 @dataclass(frozen=True)
-class Tagged:
+class Tagged(NotebookResult):
     """A tag: its name, and the branch and number of the version that it names."""
 
     name: str
     branch: str
     version: int
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return all fields."""
+        return dict(vars(self))
 
 
 def tags(repo: Opened) -> list[Tagged]:

@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 from ..counts import count_of
-from ..protocol.progress import iso
+from ..units import iso
 from .data import GraphCommit, Report
 
 _MOST_COMMITS = 50

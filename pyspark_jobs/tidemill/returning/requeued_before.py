@@ -120,7 +120,7 @@ def came_back(
             found |= dict.fromkeys(ids, one.by)
         else:
             files = set(held.column("file").to_pylist())
-            same = (row for row in rows if row["source"] == one.source and row["file"] in files)
+            same = (row for row in rows if row["source"] in (one.source, None) and row["file"] in files)
             found |= {row[ROW_ID]: one.by for row in same}
     return found
 

@@ -5,43 +5,30 @@ Reads only. INVARIANT: a row comes back to those that have not taken it, and onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from .. import names
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..names import is_requeued
 from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.history import is_effective
 from ..protocol.records import Commit
-from ..quarantine.rejects import is_not_text
-from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, HEADER, LATE, UNREADABLE
+from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, LATE, UNREADABLE
 from ..repo.opened import Opened
-from ..schema import conform, int64_array
-from ..sources.asked import is_positioned, parse_records
+from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, Known, look_up_files
-from ..sources.requeued import rows_as
 from ..values import dataclass
+from .contents import Contents, filled, given_back
 from .corrected import corrected
-from .export import FIXED, ROW_ID, check_source, exported_name, quarantined_rows, sources_of
+from .export import ROW_ID, check_source, quarantined_rows, sources_of
+from .refuse import FILE_HINT, Refuse, row_in_words
 from .released import NotReleased, Released, released
 from .requeued_before import RejectRow, RowOf, came_back, quarantined_by, requeued_rows
-
-_SHOWN = 3
-"""How many rows an error names."""
-_HINT = (
-    "export the rows with `tidemill quarantine --export FILE --version V`, correct them or leave out those that cannot "
-    "come back, and give the file with --rows"
-)
-_FILE_HINT = (
-    "a file comes back if it is in its source, can be read now, and no version has read it since; to give back the "
-    "other rows, export them with `tidemill quarantine --export FILE --version V`, leave this one out, and give the "
-    "file with --rows"
-)
 
 
 @dataclass(frozen=True)
@@ -56,6 +43,8 @@ class RowGroup:
     files: list[str | None]
     """The files that the rows were first read from."""
     rows: pa.Table
+    given: str = ""
+    """The input of an operator that other operators had given them to, as the code names it now."""
 
     @property
     def destination(self) -> str:
@@ -73,24 +62,6 @@ class Returning:
 
     groups: list[RowGroup]
     files: list[Released]
-
-
-@dataclass(frozen=True)
-class Refuse:
-    """Makes the error for rows that cannot come back, out of all `rows` that were asked for. None of them does then."""
-
-    version: int
-    rows: int
-
-    def __call__(self, refused: Sequence[tuple[RejectRow, str]], hint: str = _HINT) -> InvalidInput:
-        """Return the error."""
-        lines = [f"{_shown(row)}: {why}" for row, why in refused[:_SHOWN]]
-        lines += [f"and {count_of(len(refused) - _SHOWN, 'more row')}"] if len(refused) > _SHOWN else []
-        return InvalidInput(
-            f"requeue version {self.version}: {len(refused)} of {count_of(self.rows, 'row')} cannot come back: "
-            + "\n".join(lines),
-            hint=hint,
-        )
 
 
 class Refusal(Exception):
@@ -113,22 +84,35 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     files = _files(repo, head, [row for row in chosen if row["kind"] == FILE], refuse, by, by_hand)
     chosen = [row for row in chosen if row["kind"] != FILE]
     _refuse_twice(repo, head, chosen, commit, by)
-    destinations = _destinations(repo, head, chosen, refuse, by)
-    grouped: dict[tuple[str, tuple[str, ...], str], list[RejectRow]] = {}
+    given = given_back(table, chosen)
+    destinations = _destinations(repo, head, chosen, given, refuse, by)
+    grouped: dict[tuple[str, tuple[str, ...], str, str], list[RejectRow]] = {}
     for row in chosen:
-        grouped.setdefault((row["source"], *destinations[row[ROW_ID]]), []).append(row)
-    contents = _Contents(repo, table, refuse, by_hand)
+        operators, watermark = destinations[row[ROW_ID]]
+        of_source = _source_of(repo.job, row, operators) if row[ROW_ID] in given else row["source"]
+        grouped.setdefault((of_source, operators, watermark, given.get(row[ROW_ID], "")), []).append(row)
+    contents = Contents(repo, table, refuse, by_hand)
     first = _FirstFiles(repo, head)
     groups = []
-    for (of_source, operators, watermark), rows in sorted(grouped.items(), key=lambda one: one[0]):
+    for (of_source, operators, watermark, label), rows in sorted(grouped.items(), key=lambda one: one[0]):
         ordered = sorted(rows, key=_place)
         kinds = tuple(sorted({row["kind"] for row in ordered}))
         ids = [row[ROW_ID] for row in ordered]
         first_read = [first.of(row) for row in ordered]
+        made = contents.of_input(label, operators[0], ordered) if label else contents.of(of_source, ordered)
         groups.append(
-            RowGroup(of_source, operators, watermark, kinds, ids, first_read, contents.of(of_source, ordered))
+            RowGroup(of_source, operators, watermark, kinds, ids, first_read, made, operators[0] if label else "")
         )
     return Returning(groups, files)
+
+
+def _source_of(job: Job, row: RejectRow, operators: Sequence[str]) -> str:
+    """Return the source that counts rows that an operator is given back: that of the row, or the first one upstream."""
+    if row["source"] in job.sources:
+        return str(row["source"])
+    above = job.nodes_above([job.operators[names.operator_of(operators[0])].node])
+    there = {node.source for node in job.nodes if node.number in above}
+    return next(name for name in job.sources if name in there)
 
 
 def _files(
@@ -141,10 +125,10 @@ def _files(
 ) -> list[Released]:
     """Return the files that rows of quarantine stand for, or raise one `InvalidInput` for all that cannot come back."""
     found, refused = [], []
-    filled = set() if by_hand is None else _filled(by_hand)
+    of_hand = set() if by_hand is None else filled(by_hand)
     for row in rows:
         try:
-            if row[ROW_ID] in filled:
+            if row[ROW_ID] in of_hand:
                 raise NotReleased(
                     "it stands for a whole file, so correct the file, and leave the columns of the row empty"
                 )
@@ -152,15 +136,8 @@ def _files(
         except NotReleased as why:
             refused.append((row, str(why)))
     if refused:
-        raise refuse(refused, _FILE_HINT)
+        raise refuse(refused, FILE_HINT)
     return found
-
-
-def _filled(by_hand: pa.Table) -> set[int]:
-    """Return the ids of the corrected rows that have a value of their source."""
-    columns = [by_hand.column(name) for name in by_hand.column_names if name not in FIXED.names]
-    ids = by_hand.column(ROW_ID).to_pylist()
-    return {one for at, one in enumerate(ids) if any(column[at].is_valid for column in columns)}
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -198,23 +175,29 @@ def _refuse_twice(
         first = twice[0]
         more = f" (and {count_of(len(twice) - 1, 'more row')})" if len(twice) > 1 else ""
         raise InvalidInput(
-            f"requeue version {commit.version}: {_shown(first)} was requeued already by version "
+            f"requeue version {commit.version}: {row_in_words(first)} was requeued already by version "
             f"{before[first[ROW_ID]]}{more}",
             hint="give only other rows, with --rows",
         )
 
 
 def _destinations(
-    repo: Opened, head: Commit | None, rows: Sequence[RejectRow], refuse: Refuse, by: Sequence[RowOf]
+    repo: Opened,
+    head: Commit | None,
+    rows: Sequence[RejectRow],
+    given: Container[int],
+    refuse: Refuse,
+    by: Sequence[RowOf],
 ) -> dict[int, tuple[tuple[str, ...], str]]:
     files = [SourceFile(row["source"] or "", row["file"] or "", "", 0, 0) for row in rows]
     found, refused = {}, []
     for row, known in zip(rows, look_up_files(repo.ledger(head).map, files), strict=True):
         try:
             made = by[row[ROW_ID]].commit
-            found[row[ROW_ID]] = destination(repo.job, _with_present_names(head, row, made))
+            is_given = row[ROW_ID] in given
+            found[row[ROW_ID]] = destination(repo.job, _with_present_names(head, row, made), is_given=is_given)
             source = repo.job.sources.get(row["source"])
-            if source is None or not is_positioned(source):
+            if not is_given and (source is None or not is_positioned(source)):
                 _check_read(known, made.version)
             elif head is None or not is_effective(head, refuse.version):
                 raise Refusal("it waits again, because the version was rewound")
@@ -223,13 +206,6 @@ def _destinations(
     if refused:
         raise refuse(refused)
     return found
-
-
-def _shown(row: RejectRow) -> str:
-    place = "" if row["file"] is None else f" (file `{row['file']}`"
-    place += "" if row["line"] is None or not place else f", line {row['line']}"
-    place += "" if row["row"] is None or not place else f", row {row['row']}"
-    return f"row {row[ROW_ID]}" + (f"{place})" if place else "")
 
 
 def _with_present_names(head: Commit | None, row: RejectRow, made: Commit) -> RejectRow:
@@ -243,17 +219,17 @@ def _with_present_names(head: Commit | None, row: RejectRow, made: Commit) -> Re
     return {**row, "operator": ",".join(found)}
 
 
-def destination(job: Job, row: RejectRow) -> tuple[tuple[str, ...], str]:
+def destination(job: Job, row: RejectRow, *, is_given: bool = False) -> tuple[tuple[str, ...], str]:
     """Return the operators and the watermark that a row goes to; none of both means the whole pipeline.
 
-    Raises `Refusal` if the row cannot go there.
+    `is_given`: the row is known as its operator got it from another one. Raises `Refusal` if it cannot go there.
     """
     operators = tuple((row["operator"] or "").split(",")) if row["operator"] else ()
     if row["kind"] is None:
         raise Refusal("an earlier version of Tidemill quarantined it, which did not record what the row is")
-    if row["source"] is None:
+    if row["source"] is None and not is_given:
         raise Refusal(f"operator {_listed(operators)} got it from another operator, not from a source")
-    if row["source"] not in job.sources:
+    if row["source"] not in job.sources and not is_given:
         raise Refusal(f"this code has no source `{row['source']}`")
     if row["kind"] == UNREADABLE:
         return (), ""
@@ -290,78 +266,6 @@ def _check_read(known: Known | None, version: int) -> None:
         raise Refusal(f"version {known.version} {'read' if known.how == READ else known.how} its file since")
 
 
-class _Contents:
-    """The whole rows that come back: as corrected by hand, as they were read, or parsed from their text."""
-
-    def __init__(self, repo: Opened, table: pa.Table, refuse: Refuse, by_hand: pa.Table | None) -> None:
-        self.repo, self.table, self.refuse, self.by_hand = repo, table, refuse, by_hand
-        self.version = refuse.version
-        self._at = {} if by_hand is None else {one: at for at, one in enumerate(by_hand.column(ROW_ID).to_pylist())}
-
-    def of(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
-        """Return the whole rows of a source, in their order."""
-        if self.by_hand is not None:
-            return self._given(source, rows)
-        unread = [row for row in rows if row["kind"] == UNREADABLE]
-        return self._parsed(source, rows) if unread else self._as_read(source, rows)
-
-    def _given(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
-        assert self.by_hand is not None
-        schema = self.repo.job.sources[source].schema
-        found = self.by_hand.take(int64_array([self._at[row[ROW_ID]] for row in rows]))
-        renamed = {exported_name(name): name for name in schema.names}
-        there = [name for name in found.column_names if name in renamed]
-        table = found.select(there).rename_columns([renamed[name] for name in there])
-        table = conform(table, schema, f"requeue version {self.version}: corrected rows of source `{source}`")
-        for at, row in enumerate(rows):
-            if row["kind"] == UNREADABLE and not any(column[at].is_valid for column in table.columns):
-                why = "all its columns are still empty"
-                raise InvalidInput(
-                    f"requeue version {self.version}: corrected {_shown(row)}: {why}",
-                    hint="correct the row, or delete it from the file",
-                )
-        return table
-
-    def _as_read(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
-        schema = self.repo.job.sources[source].schema
-        what = f"requeue version {self.version}: rows of source `{source}`"
-        column = CONTENT + source
-        content = self.table.column(column).combine_chunks() if column in self.table.column_names else None
-        lost = [row for row in rows if content is None or not content[row[ROW_ID]].is_valid]
-        if lost:
-            why = "the whole row is not known, because a step before the operator lost its number"
-            raise self.refuse([(row, why) for row in lost])
-        assert content is not None
-        return rows_as(content.take(int64_array([row[ROW_ID] for row in rows])), schema, what)
-
-    def _header(self, row: RejectRow) -> str | None:
-        """Return the header of a row's file, which all its rows have, if it must be known."""
-        if HEADER not in self.table.column_names:
-            return None
-        found: str | None = self.table.column(HEADER)[row[ROW_ID]].as_py()
-        return found
-
-    def _parsed(self, source: str, rows: Sequence[RejectRow]) -> pa.Table:
-        """Return unreadable rows, parsed again by the schema and the options that the source has now."""
-        of, zone = self.repo.job.sources[source], self.repo.job.time_zone
-        parts: list[pa.Table] = []
-        refused: list[tuple[RejectRow, str]] = []
-        for file in dict.fromkeys(row["file"] for row in rows):
-            of_file = [row for row in rows if row["file"] == file]
-            lost = [row for row in of_file if row["text"] is None or is_not_text(row["reason"])]
-            refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
-            if not lost:
-                made = parse_records(of, file, [row["text"] for row in of_file], zone, self._header(of_file[0]))
-                if isinstance(made, list):
-                    refused += [(of_file[one.place], f"it is still unreadable: {one.reason}") for one in made]
-                else:
-                    parts.append(made)
-        if refused:
-            raise self.refuse(refused)
-        what = f"requeue version {self.version}: rows of source `{source}`"
-        return conform(pa.concat_tables(parts), of.schema, what)
-
-
 class _FirstFiles:
     """The files that rows were first read from. A row that was requeued before names the requeued rows as its file."""
 
@@ -372,7 +276,7 @@ class _FirstFiles:
     def of(self, row: RejectRow) -> str | None:
         """Return the file that a row was first read from, or None if that is not known."""
         path: str | None = row["file"]
-        if path is None or not is_requeued(path):
+        if path is None or not names.is_requeued(path):
             return path
         if row["row"] is None:
             return None

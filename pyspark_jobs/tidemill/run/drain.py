@@ -277,6 +277,7 @@ class Drain:
 
     def _create_plan(self, head: Commit | None, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
+        check_planned(plan, head, self.repo.settings.batch_time_tolerance)
         check_history(self.repo, head, plan.number - 1)
         self._check_sinks(head)
         engine = self._choice.engine(head, plan)  # so that a cluster that cannot carry out the plan leaves none
@@ -287,7 +288,7 @@ class Drain:
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
-        check_planned(plan, self.repo.settings.batch_time_tolerance)
+        check_planned(plan, head, self.repo.settings.batch_time_tolerance)
         probe(self.repo.store)  # once a process, and needed here for a plan that another run created
         created = self._prefetched.take_created(plan)
         if created is None:

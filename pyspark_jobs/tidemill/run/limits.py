@@ -12,13 +12,13 @@ from ..batch.quarantine import LATE_REASON
 from ..counts import count_of, listed_names
 from ..errors import InvalidInput
 from ..names import operator_of
-from ..protocol.progress import iso
 from ..protocol.records import Commit, LateRow, OperatorMetrics
 from ..quarantine.rejects import quarantined
 from ..quarantine.rows import ABANDON_PLAN, FILE, LATE, REJECT_SCHEMA
 from ..repo.opened import Opened
 from ..settings import share_or_number
 from ..store import Store
+from ..units import iso
 
 _EXAMPLES = 3
 """How many rows an error shows."""

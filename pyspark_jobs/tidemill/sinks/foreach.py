@@ -65,7 +65,7 @@ class ForeachBatch:
         An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
         becomes `StoreUnavailable`, because another system that the function uses may recover."""
         assert self.function is not None  # the driver has it; only workers do not
-        version, table = change.version, forms.rows_of_change(change, at).select(change.schema.names)
+        version, table = change.version, forms.rows_of_change(change, at)
         withdrawn = [one.version for one in change.withdraws if not one.path]
         try:
             if withdrawn:

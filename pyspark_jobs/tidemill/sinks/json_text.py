@@ -7,6 +7,9 @@ INVARIANT: `rows_from_json` of `rows_to_json` returns equal rows.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -17,6 +20,7 @@ from ..sources import connections
 from ..sources.contract import BLOCK_BYTES
 from ..sources.text import MOST_ROWS, opener
 from ..sources.text_format import JsonFormat, TextLimits
+from .far_times import times_from_text, with_text
 
 _LINE_END = "chr(10)"
 
@@ -45,8 +49,33 @@ def rows_to_json(rows: pa.Table) -> bytes:
     return b"".join(_characters(chunk) for chunk in made.chunks)
 
 
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return values as Python objects, or all as in JSON if a time is outside of Python's years 1 to 9999."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [json.loads(line).get("value") for line in rows_to_json(pa.table({"value": column})).splitlines()]
+
+
+def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as dicts of Python objects, where `python_values` gives the values."""
+    columns = [python_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def rows_from_json(data: bytes, schema: pa.Schema) -> pa.Table:
     """Return the rows of lines that `rows_to_json` wrote, in the columns of `schema`."""
+    try:
+        return _read(data, schema)
+    except CorruptState:
+        textual = pa.schema([field.with_type(with_text(field.type)) for field in schema])
+        found = None if textual == schema else times_from_text(_read(data, textual), schema)
+        if found is None:
+            raise
+        return found
+
+
+def _read(data: bytes, schema: pa.Schema) -> pa.Table:
     files = opener(schema, JsonFormat(), TextLimits(MOST_ROWS, BLOCK_BYTES), "UTC")
     tables = [empty_table(schema)]
     try:

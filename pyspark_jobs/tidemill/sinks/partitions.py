@@ -10,12 +10,13 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..schema import quoted, string_array
 from ..schema.kernels import pc
 from ..sources import connections
 from ..sources.file_columns import text_value
 from ..sources.listing import NULL_PARTITION, unescaped
+from .far_times import times_from_text
 
 _ESCAPED = {chr(code) for code in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
 
@@ -64,11 +65,21 @@ def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
     columns = []
     for field in schema:
         if field.name in values:
-            value = text_value(values[field.name], field.type, "UTC")
-            columns.append(pa.repeat(value, rows.num_rows))
+            columns.append(pa.repeat(_value(values[field.name], field, suffix), rows.num_rows))
         else:
             columns.append(rows.column(field.name))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _value(text: str | None, field: pa.Field, suffix: str) -> pa.Scalar:
+    """Return the value of a folder's text, as `_text` wrote it."""
+    found = text_value(text, field.type, "UTC")
+    if found is not None:
+        return found
+    rows = times_from_text(pa.table({field.name: string_array([text])}), pa.schema([field]))
+    if rows is None:
+        raise CorruptState(f"read the folder `{suffix}` that a commit names: found `{text}`, expected {field.type}")
+    return rows.column(0)[0]
 
 
 def escaped(text: str) -> str:

@@ -6,7 +6,7 @@ where or how often the file is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
@@ -63,6 +63,11 @@ class SourceFile:
     def skipped(cls, file: SkippedFile) -> SourceFile:
         """Return a file that a commit took out of the input. When it arrived is not recorded."""
         return cls(file.source, file.path, file.etag, file.size, 0)
+
+
+def named_file(file: SourceFile | Split, sources: Collection[str]) -> str:
+    """Return a file for a message. If there are several sources, it has the name of its source, too."""
+    return f"`{file.path}`" + (f" of source `{file.source}`" if len(sources) > 1 else "")
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..names import REQUEUED_FOLDER, is_requeued
-from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
 from ..schema.kernels import call, pc
+from ..units import iso
 from ..values import dataclass
 from .contract import SourceFile
 

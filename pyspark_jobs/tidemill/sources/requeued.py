@@ -16,7 +16,7 @@ from ..protocol.records import Split, digest
 from ..schema import conform, one_batch, string_array
 from ..schema.kernels import pq
 from ..store import ObjectMissing, Store
-from .contract import METADATA, METADATA_TYPE, ROW, Block, ReadContext, Source
+from .contract import METADATA, METADATA_TYPE, ROW, Block, ReadContext
 from .numbers import consecutive
 
 _ROWS = "row"
@@ -70,15 +70,21 @@ def rows_as(found: pa.Table | pa.StructArray, schema: pa.Schema, what: str) -> p
     return conform(pa.Table.from_arrays(given, names=schema.names), schema, what)
 
 
-def read_requeued(store: Store, source: Source, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-    """Yield requeued rows in blocks of exactly `block_rows` rows, except the last, in the columns of the source."""
+def read_requeued(
+    store: Store, schema: pa.Schema | None, place: str | None, split: Split, block_rows: int, context: ReadContext
+) -> Iterator[Block]:
+    """Yield requeued rows in blocks of exactly `block_rows` rows, except the last, in the columns of `schema`.
+
+    Without `schema`, nothing in this code takes them, and they have the columns that they were stored with.
+    """
     if split.requeued is None:
         raise InvalidInput(f"read `{split.path}`: it has no requeued rows")
     table = fetch_requeued(store, split.requeued.name, split.requeued.checksum)
     what = f"requeued rows of source `{split.source}`, from version {split.requeued.version}"
-    rows = rows_as(table, source.schema, what)
+    content = table.column(_ROWS).combine_chunks()
+    rows = rows_as(content, pa.schema(list(content.type)) if schema is None else schema, what)
     if context.metadata:
-        rows = rows.append_column(METADATA, _metadata(source.place, table.column("file").to_pylist()))
+        rows = rows.append_column(METADATA, _metadata(place, table.column("file").to_pylist()))
     rows = rows.append_column(ROW, consecutive(0, rows.num_rows))
     for number, start in enumerate(range(0, rows.num_rows, block_rows)):
         yield Block(number, one_batch(rows.slice(start, block_rows), what))

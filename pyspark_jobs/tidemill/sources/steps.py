@@ -172,10 +172,14 @@ class Sql(_Plain):
 
 @dataclass(frozen=True)
 class MapBatches(_Plain):
-    """Calls a user's function with each block; `schema` declares the columns that it returns."""
+    """Calls a user's function with each block; `schema` declares the columns that it returns.
+
+    With `row_by_row`, blocks depend on the number of tasks, so the function must return one row for each row.
+    """
 
     fn: Callable[[pa.RecordBatch], pa.RecordBatch]
     schema: Any
+    row_by_row: bool = False
     _made: pa.Schema = dataclasses.field(init=False, repr=False, compare=False)
 
     @property
@@ -214,6 +218,12 @@ class MapBatches(_Plain):
         if differs is not None and sorted(made.schema.names) != sorted(self._made.names):
             raise InvalidInput(f"map_batches: `{name}` did not return the declared columns: {differs}")
         made = conform(made, self._made, f"map_batches: `{name}`")
+        if self.row_by_row and made.num_rows != rows.num_rows:
+            raise InvalidInput(
+                f"map_batches: `{name}` returned {made.num_rows:,} rows for {rows.num_rows:,} rows, expected one "
+                "for each, because behind an operator the rows of a call depend on the number of tasks",
+                hint="filter with .sql, or call map_batches before .groupBy",
+            )
         return _with_hidden(made, rows) if made.num_rows == rows.num_rows else made
 
 

@@ -52,6 +52,10 @@ _RETRYABLE = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling"
 """Codes with a status of 400 to 499 for which a retry may still succeed."""
 
 
+_BARE = ("", "400")
+"""What boto3 makes of an answer without a body. No answer to a HEAD has one, so expired credentials look like that."""
+
+
 def cause_of(error: Exception) -> Cause:
     """Return the cause in an error of boto3."""
     status, code = _answer(error)
@@ -130,6 +134,11 @@ def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: i
         return InvalidInput(
             f"{what}: {endpoint} does not support this request ({status} {code})",
             hint="use a store with conditional create",
+        )
+    if status == 400 and code in _BARE:
+        return StoreUnavailable(
+            f"{what}: {endpoint} refused the request and gave no reason (400)",
+            hint="run again; if that does not help, look whether the credentials have expired",
         )
     if 400 <= status < 500 and status not in (408, 409, 412, 425, 429) and code not in _RETRYABLE:
         return InvalidInput(f"{what}: {endpoint} refused the request ({status} {code}: {_message(error)})")

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import field
+from typing import Any
 
 from ..errors import TidemillError
+from ..notebook import NotebookResult
 from ..values import dataclass
 
 RESTORE = "restore the object from a backup; nothing is repaired silently"
@@ -30,7 +32,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(NotebookResult):
     """What `verify` looked at, and what is wrong. `problems` is empty if all is well.
 
     `commits`, `objects`, `bytes` count commits and the objects that they name. `published` counts published files that
@@ -48,6 +50,11 @@ class VerifyReport:
     deep: bool
     forgotten_keys: int | None = None
     unsearched: list[str] = field(default_factory=list)
+
+    def in_notebook(self) -> dict[str, Any]:
+        """Return the counts, and each problem in a line."""
+        problems = [f"{one.object}: {one.what}" for one in self.problems]
+        return {**vars(self), "problems": problems or "none"}
 
 
 @dataclass

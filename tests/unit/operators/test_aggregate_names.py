@@ -28,6 +28,26 @@ def test_a_column_may_have_the_name_of_an_argument() -> None:
     assert found.schema.names == ["k", "name", "outputMode"]
 
 
+@pytest.mark.parametrize("name", ["self", "columns", "functions", "a b", "ö", "count", "updated_at", "a.b", "`", "\n"])
+def test_a_column_may_have_any_name(name: str) -> None:
+    for given in (((tm.count().alias(name),), {}), ((), {name: tm.count()})):
+        p = tm.Pipeline("named")
+        p.read(tm.Rows("k string")).groupBy("k").agg(*given[0], **given[1])
+        t = tm.testing.Tester(p)
+        assert t.batch([("a",), ("a",)]).outputs == [("a", 2)]
+        assert t.repository.outputs().column_names[:2] == ["k", name]
+
+
+@pytest.mark.parametrize("name", ["_batch_id", "_seq"])
+def test_a_column_that_tidemill_adds_is_refused_before_any_batch(name: str) -> None:
+    p = tm.Pipeline("named")
+    rows = p.read(tm.Rows("k string")).groupBy("k").agg(tm.count().alias(name), name="counts")
+    with pytest.raises(tm.InvalidInput, match=f"operator `counts` has an output column `{name}`, which Tidemill adds"):
+        tm.open(p, root="memory://named")
+    rows.sql(f"SELECT k, {name} AS n FROM rows").foreachBatch(lambda table, batch_id: None)
+    tm.open(p, root="memory://named")
+
+
 @pytest.mark.parametrize(
     ("columns", "keywords", "said"),
     [

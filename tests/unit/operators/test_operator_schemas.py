@@ -141,12 +141,12 @@ CHANGES = {
     "window: size": (
         lambda s: s.groupBy(tm.window("ts", "1 minute")).agg(v=tm.count(), name="op"),
         lambda s: s.groupBy(tm.window("ts", "2 minutes")).agg(v=tm.count(), name="op"),
-        ["60000", "120000"],
+        ["1 minute", "2 minutes"],
     ),
     "session: gap": (
         lambda s: s.groupBy(tm.session_window("ts", "1 minute"), "k").agg(v=tm.count(), name="op"),
         lambda s: s.groupBy(tm.session_window("ts", "2 minutes"), "k").agg(v=tm.count(), name="op"),
-        ["60000", "120000"],
+        ["1 minute", "2 minutes"],
     ),
     "duplicates: key": (
         lambda s: s.dropDuplicates(["k"], name="op"),

@@ -82,14 +82,15 @@ def test_a_second_watermark_on_a_stream_is_refused() -> None:
     hourly = stream.groupBy(tm.window("ts", "1 hour")).agg(n=tm.count(), last=tm.max("ts"), outputMode="append")
     refused(lambda: hourly.withWatermark("last", "1 hour"), "operator `agg`", "`window`", "cannot have a second one")
     once = stream.dropDuplicates(["k"])
-    refused(lambda: once.withWatermark("ts", "1 hour"), "operator `drop-duplicates`", "`ts`")
+    refused(lambda: once.withWatermark("ts", "5 seconds", late="keep"), "operator `drop-duplicates`", "`ts`")
+    assert once.withWatermark("ts", "1 hour")._node.event_time.watermark == "drop-duplicates.ts"
     taken = hourly.sql('SELECT "window"."end" AS done, n FROM rows').withWatermark("done", "0 seconds")
     refused(lambda: taken.withWatermark("done", "1 hour"), "already has a watermark on `done`")
     p = tm.Pipeline("q")
     behind = shifted(p.read(tm.Rows(SCHEMA)))
     behind.withWatermark("then", "1 hour")
     refused(
-        lambda: behind.withWatermark("then", "2 hours"),
+        lambda: behind.withWatermark("then", "1 hour", late="keep"),
         "operator `map-with-state`",
         "use the stream that has the watermark twice",
     )
@@ -100,7 +101,6 @@ def test_only_aggregates_can_be_grouped_by_windows() -> None:
     hourly = stream.groupBy(tm.window("ts", "1 hour"), "k").agg(n=tm.count(), outputMode="append")
     refused(lambda: hourly.dropDuplicates(["window"]), "cannot be grouped by windows", ".agg")
     refused(lambda: hourly.groupBy("window", tm.window("window", "1 day")), "2 windows")
-    refused(lambda: hourly.map_batches(lambda rows: rows, "k string"), "map_batches", "the number of tasks")
     refused(
         lambda: hourly.groupBy("window").agg(window=tm.count(), outputMode="append", name="x"),
         "two columns named `window`",

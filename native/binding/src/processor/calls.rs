@@ -175,6 +175,8 @@ struct Calls<'a, 'py> {
     /// The method that this visit calls.
     method: &'static str,
     exchange: Exchange<'py>,
+    /// The expiry of each timer that fired, and how many rows were emitted in all when its call had ended.
+    fired: Vec<(i64, usize)>,
     /// The keys whose calls failed, and why.
     failed: BTreeMap<u32, String>,
 }
@@ -196,6 +198,7 @@ impl<'a, 'py> Calls<'a, 'py> {
                 Cause::Timers(_) => "handleExpiredTimer",
             },
             exchange,
+            fired: Vec::new(),
             failed: BTreeMap::new(),
         })
     }
@@ -277,6 +280,14 @@ impl<'a, 'py> Calls<'a, 'py> {
         }
     }
 
+    /// How many rows the calls of this visit have emitted.
+    fn emitted_so_far(&self) -> PyResult<usize> {
+        match &self.exchange {
+            Exchange::Rows { emitted_by, .. } => Ok(emitted_by.len()),
+            Exchange::Frames(frames) => frames.taken(),
+        }
+    }
+
     fn method(&self) -> Result<Bound<'py, PyAny>> {
         self.of.processor.bind(self.py).getattr(self.method).map_err(external)
     }
@@ -288,6 +299,8 @@ impl<'a, 'py> Calls<'a, 'py> {
                 continue;
             }
             let called = self.call_with_timer(&method, number, expiry_ms);
+            let emitted = self.emitted_so_far().map_err(external)?;
+            self.fired.push((expiry_ms, emitted));
             if self.unless_failed(number, called)? {
                 self.of.timers(self.py).map_err(external)?.remove_fired(number as usize, expiry_ms);
             }
@@ -348,13 +361,20 @@ impl<'a, 'py> Calls<'a, 'py> {
             self.of.variables.iter().map(|variable| variable.finish(self.py)).collect::<Result<_>>()?;
         written.push(self.of.timers(self.py).map_err(external)?.finish());
         let failed = std::mem::take(&mut self.failed);
+        let fired = std::mem::take(&mut self.fired);
         let (mut outputs, mut emitted_by) = self.emitted()?;
+        let mut expiries_ms = Vec::with_capacity(if fired.is_empty() { 0 } else { emitted_by.len() });
+        for (expiry_ms, end) in fired {
+            expiries_ms.resize(end, expiry_ms);
+        }
         if !failed.is_empty() {
             let stays: BooleanArray = emitted_by.iter().map(|key| Some(!failed.contains_key(key))).collect();
             outputs = filter_record_batch(&outputs, &stays)?;
+            let mut stay = stays.values().iter();
+            expiries_ms.retain(|_| stay.next() == Some(true));
             emitted_by.retain(|key| !failed.contains_key(key));
         }
-        Ok(Answer { written, outputs, emitted_by, failed: failed.into_iter().collect() })
+        Ok(Answer { written, outputs, emitted_by, expiries_ms, failed: failed.into_iter().collect() })
     }
 
     fn emitted(self) -> Result<(RecordBatch, Vec<u32>)> {

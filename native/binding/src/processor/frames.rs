@@ -74,6 +74,11 @@ impl<'py> Frames<'py> {
         taken.map(|_| ()).map_err(|error| self.complaint(error, place))
     }
 
+    /// Return how many rows the frames taken so far have.
+    pub(super) fn taken(&self) -> PyResult<usize> {
+        self.0.getattr(intern!(self.0.py(), "taken"))?.extract()
+    }
+
     /// Return all returned rows, and the key number of each.
     pub(super) fn finish(&self) -> std::result::Result<(RecordBatch, Vec<u32>), Unfinished> {
         returned_frames::finish(&self.0)

@@ -112,7 +112,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         at: CallSite<'_, 'py>,
         to: &mut ReturnedBuilder,
     ) -> std::result::Result<(), Complaint> {
-        let emitted = to.emit(number, row, &self.of.user.output, &self.of.user.zone);
+        let emitted = to.emit(number, None, row, &self.of.user.output, &self.of.user.zone);
         emitted.map_err(|refused| Complaint::Said(self.of.user.caller.misfit(refused, at)))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, Returned, RowAt, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
 use super::argument_tuple::ArgumentTuple;
 use super::declaration::{States, UserFunction, columns, key_fields, make_operator, read_declaration};
@@ -87,9 +87,10 @@ impl<'a, 'py> Calls<'a, 'py> {
         number: u32,
         key: &Bound<'py, PyAny>,
         value: Bound<'py, PyAny>,
-        from: Option<RowAt>,
+        of: Option<u32>,
         to: &mut ReturnedBuilder,
     ) -> Result<()> {
+        let from = of.map(|place| self.visit.rows[place as usize]);
         let at = CallSite { key, chunk: from.map(|at| at.chunk), row: from.map(|at| at.row) };
         let state = self.state.clone().into_any();
         let passed = match self.of.arguments {
@@ -107,7 +108,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         if answer.is_none() {
             return Ok(());
         }
-        let emitted = to.emit(number, &answer, &self.of.user.output, &self.of.user.zone);
+        let emitted = to.emit(number, of, &answer, &self.of.user.output, &self.of.user.zone);
         emitted.map_err(|refused| self.of.user.caller.misfit(refused, at))
     }
 }
@@ -131,7 +132,8 @@ impl KeyCalls for Calls<'_, '_> {
             let value =
                 value.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, Some(from.chunk)))?;
             self.state.borrow_mut().next_call();
-            self.call_once(number, &key, value, Some(from), to)?;
+            #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
+            self.call_once(number, &key, value, Some(row as u32), to)?;
         }
         let lent = self.state.borrow_mut().take_back();
         let current = lent.map_or(Current::Absent, |lent| lent.current);

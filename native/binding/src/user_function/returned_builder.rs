@@ -19,10 +19,11 @@ pub(crate) struct ReturnedBuilder {
     states: Vec<Builder>,
     outputs: Vec<Builder>,
     emitted_by: Vec<u32>,
+    emitted_for: Vec<u32>,
     failed: Vec<String>,
     on_error: OnError,
     /// The output of the current key's calls, while the key may still be quarantined.
-    pending: Vec<Value>,
+    pending: Vec<(Value, Option<u32>)>,
 }
 
 impl ReturnedBuilder {
@@ -34,16 +35,19 @@ impl ReturnedBuilder {
             states: state.builders(),
             outputs: output.builders(),
             emitted_by: Vec::new(),
+            emitted_for: Vec::new(),
             failed: Vec::new(),
             on_error,
             pending: Vec::new(),
         }
     }
 
-    /// Add an output row of key `number`.
+    /// Add an output row of key `number`. `of` is the place in the visit of the row that it is for; a function that is
+    /// given all rows of a key has none.
     pub(crate) fn emit(
         &mut self,
         number: u32,
+        of: Option<u32>,
         row: &Bound<'_, PyAny>,
         shape: &Shape,
         zone: &Zone,
@@ -52,8 +56,9 @@ impl ReturnedBuilder {
             OnError::Fail => {
                 shape.parse_into(row, zone, &mut self.outputs)?;
                 self.emitted_by.push(number);
+                self.emitted_for.extend(of);
             }
-            OnError::Quarantine => self.pending.push(shape.parse(row, zone)?),
+            OnError::Quarantine => self.pending.push((shape.parse(row, zone)?, of)),
         }
         Ok(())
     }
@@ -68,9 +73,10 @@ impl ReturnedBuilder {
         outcome: &KeyOutcome,
     ) -> PyResult<()> {
         let (state, output) = shapes;
-        for row in std::mem::take(&mut self.pending) {
+        for (row, of) in std::mem::take(&mut self.pending) {
             output.append(py, &row, &mut self.outputs)?;
             self.emitted_by.push(number);
+            self.emitted_for.extend(of);
         }
         self.fates.push(match &outcome.current {
             Current::Absent if existed => Fate::Removed,
@@ -102,10 +108,10 @@ impl ReturnedBuilder {
 
     /// Return the result with output rows that were collected elsewhere.
     pub(crate) fn finish_with(self, outputs: arrow_array::RecordBatch, emitted_by: Vec<u32>) -> Result<Returned> {
-        let Self { fates, deadlines, states, failed, .. } = self;
+        let Self { fates, deadlines, states, emitted_for, failed, .. } = self;
         let mut states = columns(states)?;
         states.iter_mut().for_each(Array::shrink_to_fit); // a run keeps these columns
-        Ok(Returned { fates, deadlines, states, outputs, emitted_by, failed })
+        Ok(Returned { fates, deadlines, states, outputs, emitted_by, emitted_for, failed })
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! INVARIANT: for each key, the state is folded first, then its partials in chunk order, then row order.
 
+use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
@@ -12,9 +13,10 @@ use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::combiner::{Combiner, Kept, Values};
 use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
+use super::output::due_at;
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one, partials_of, update};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
-use super::{Chunks, Combine, Metrics, Operator, Output, Pass, Prepared, Signature};
+use super::{Chunks, Combine, Metrics, Operator, Origin, Output, Pass, Prepared, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -51,6 +53,16 @@ pub struct AggregateOperator {
     /// The rows in the combiner, folded as they arrived; `None` if their keys are not numbered yet.
     running: Option<Accumulators>,
     metrics: Metrics,
+}
+
+/// Rows with their keys: those of windows are repeated for each window.
+struct OfKeys {
+    rows: RecordBatch,
+    keys: Keys,
+    /// Which of the given rows are missing because their key has ended.
+    late: Option<BooleanBuffer>,
+    /// The given row that each was made of; `None`: each row that is not late.
+    made_of: Option<UInt32Array>,
 }
 
 /// The keys that a pass touched, and their aggregates.
@@ -133,21 +145,29 @@ impl AggregateOperator {
         Ok(RecordBatch::try_new(self.signature.prepared.clone(), [keys.columns(), &partials].concat())?)
     }
 
-    /// Return rows with their keys, and which of the given rows are missing because their key has ended.
-    fn assign(&self, rows: &RecordBatch, pass: &Pass) -> Result<(RecordBatch, Keys, Option<BooleanBuffer>)> {
+    /// Return rows with their keys.
+    fn assign(&self, rows: &RecordBatch, pass: &Pass) -> Result<OfKeys> {
         let (rows, late) = match &self.key_time {
             None => (rows.clone(), None),
             Some(time) => time.open(&self.signature.name, rows, pass.late_ms)?,
         };
         let Some(windows) = &self.windows else {
             let keys = keys_of(&InputColumn::all_of(&self.key, &self.signature.name, &rows)?, rows.num_rows())?;
-            return Ok((rows, keys, late));
+            return Ok(OfKeys { rows, keys, late, made_of: None });
         };
-        let Assigned { rows, keys, outside } = windows.assign(&self.signature.name, &rows, pass.late_ms)?;
+        let Assigned { rows, keys, outside, made_of } = windows.assign(&self.signature.name, &rows, pass.late_ms)?;
         let mut columns = InputColumn::all_of(&self.key, &self.signature.name, &rows)?;
         columns.splice(windows.place()..windows.place(), keys);
         let keys = keys_of(&columns, rows.num_rows())?;
-        Ok((rows, keys, late_of_both(late, outside)))
+        let made_of = match &late {
+            None => made_of,
+            Some(late) => {
+                let open: UInt32Array =
+                    (0u32..).zip(late).filter(|(_, is_late)| !is_late).map(|(row, _)| row).collect();
+                take(&open, &made_of, None)?.as_primitive().clone()
+            }
+        };
+        Ok(OfKeys { rows, keys, late: late_of_both(late, outside), made_of: Some(made_of) })
     }
 
     /// Return what happens at the end of a key.
@@ -165,7 +185,7 @@ impl AggregateOperator {
         }
     }
 
-    fn emit(&self, keys: Keys, accumulators: &Accumulators, out: &mut Output) -> Result<()> {
+    fn emit(&self, keys: Keys, accumulators: &Accumulators, origin: Origin, out: &mut Output) -> Result<()> {
         let mut columns = keys.columns().to_vec();
         if let Some(windows) = &self.windows {
             let place = self.window_keys(windows);
@@ -175,7 +195,7 @@ impl AggregateOperator {
         for accumulator in accumulators {
             columns.push(accumulator.result()?);
         }
-        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), columns)?)
+        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), columns)?, || origin)
     }
 
     fn update(&mut self, groups: Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<Folded> {
@@ -197,7 +217,7 @@ impl AggregateOperator {
         if ends == Ends::Emitted && rows > 0 {
             let mut accumulators = self.aggregates.accumulators(rows)?;
             self.aggregates.merge(&mut accumulators, &due.values, &one_by_one(rows))?;
-            self.emit(keys_of(&due.keys, rows)?, &accumulators, out)?;
+            self.emit(keys_of(&due.keys, rows)?, &accumulators, due_at(&due.deadline), out)?;
         }
         Ok(())
     }
@@ -220,7 +240,7 @@ impl Operator for AggregateOperator {
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
-        let (rows, keys, late) = self.assign(rows, pass)?;
+        let OfKeys { rows, keys, late, made_of } = self.assign(rows, pass)?;
         self.metrics.rows += rows.num_rows() as u64;
         let values = self.aggregates.values(&self.signature.name, &rows)?;
         let rows = match combine {
@@ -236,7 +256,7 @@ impl Operator for AggregateOperator {
                 }
             }
         };
-        Ok(Prepared { rows, late })
+        Ok(Prepared { rows, late, made_of })
     }
 
     fn rest(&mut self) -> Result<Option<RecordBatch>> {
@@ -250,7 +270,7 @@ impl Operator for AggregateOperator {
         if !groups.is_empty() {
             let folded = self.update(groups, chunks, map, pass.batch_time_ms)?;
             if ends != Ends::Emitted {
-                self.emit(folded.keys, &folded.accumulators, out)?;
+                self.emit(folded.keys, &folded.accumulators, Origin::Keys, out)?;
             }
         }
         if ends == Ends::Never { Ok(()) } else { self.close(ends, map, pass, out) }

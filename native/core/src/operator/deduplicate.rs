@@ -14,7 +14,7 @@ use arrow_select::interleave::interleave;
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::expiry_ms;
 use super::exchange::{ExchangeColumns, column_names, needed_event_time};
-use super::{Chunks, Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared, Signature};
+use super::{Chunks, Combine, Groups, LateRows, Metrics, Operator, Origin, Output, Pass, Prepared, RowAt, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -105,19 +105,26 @@ impl DeduplicateOperator {
             return Ok(0);
         }
         let picks: Vec<(usize, usize)> = fresh.iter().map(|&group| firsts[group as usize]).collect();
-        let column = |at: usize| -> Result<ArrayRef> {
-            let parts: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.column(at).as_ref()).collect();
-            Ok(interleave(&parts, &picks)?)
-        };
         let deadline = match self.exchange.event_time {
             None => vec![None; picks.len()],
-            Some(at) => self.deadlines(column(at)?.as_ref())?,
+            Some(at) => self.deadlines(of_chunks(chunks, at, &picks)?.as_ref())?,
         };
         let keys = groups.keys.take(&fresh)?;
         map.put(keys.clone(), Vec::new(), pass.batch_time_ms, deadline)?;
+        #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
+        let mut order: Vec<u32> = (0..picks.len() as u32).collect();
+        if out.prefers_plan_order() {
+            order.sort_unstable_by_key(|&key| picks[key as usize]);
+        }
+        let picks: Vec<(usize, usize)> = order.iter().map(|&key| picks[key as usize]).collect();
+        let column = |at: usize| of_chunks(chunks, at, &picks);
         let rows = self.places.iter().map(|&at| column(at)).collect::<Result<_>>()?;
-        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), rows)?)?;
-        Ok(picks.len() as u64)
+        let fresh = order.len() as u64;
+        out.emit_by(&keys, order, RecordBatch::try_new(self.signature.output.clone(), rows)?, |_| {
+            #[expect(clippy::cast_possible_truncation, reason = "chunks and rows of a pass are numbered by u32")]
+            Origin::Rows(picks.iter().map(|&(chunk, row)| RowAt { chunk: chunk as u32, row: row as u32 }).collect())
+        })?;
+        Ok(fresh)
     }
 
     fn deadlines(&self, event_times: &dyn Array) -> Result<Vec<Option<i64>>> {
@@ -160,6 +167,12 @@ impl Operator for DeduplicateOperator {
     fn metrics(&self) -> Metrics {
         self.metrics
     }
+}
+
+/// Collect the cells of a column at (chunk, row).
+fn of_chunks(chunks: &[RecordBatch], column: usize, picks: &[(usize, usize)]) -> Result<ArrayRef> {
+    let parts: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.column(column).as_ref()).collect();
+    Ok(interleave(&parts, picks)?)
 }
 
 /// Return which rows are the first of their key.

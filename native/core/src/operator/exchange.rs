@@ -76,6 +76,6 @@ impl ExchangeColumns {
         let sent = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
         let late_ms = if self.late == LateRows::TakeOut { pass.late_ms } else { None };
         let (rows, late) = without_late(sent, self.event_time, late_ms)?;
-        Ok(Prepared { rows, late })
+        Ok(Prepared { rows, late, made_of: None })
     }
 }

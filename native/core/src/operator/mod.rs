@@ -15,6 +15,7 @@ mod key_time;
 mod keyed_function;
 mod output;
 mod partials;
+mod plan_order;
 mod processor;
 mod session;
 #[cfg(test)]
@@ -22,7 +23,7 @@ mod tests;
 mod touching;
 mod window;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
@@ -34,8 +35,9 @@ pub use key_time::KeyTimeSpec;
 pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };
-pub use output::{Output, Quarantined};
+pub use output::{Ordered, Origin, Output, Place, Quarantined};
 pub use partials::Call;
+pub use plan_order::{in_plan_order, places_of};
 pub use processor::{
     Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
     Written,
@@ -89,6 +91,9 @@ pub struct Prepared {
     pub rows: RecordBatch,
     /// Which of the given rows were late and are not in `rows`; `None`: no row was.
     pub late: Option<BooleanBuffer>,
+    /// With `Combine::Nothing`: for each of `rows`, the given row that it was made of, rising. `None`: each given row
+    /// that was not late has one.
+    pub made_of: Option<UInt32Array>,
 }
 
 /// Counters of an operator.

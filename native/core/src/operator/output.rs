@@ -1,7 +1,7 @@
 //! The rows that an operator emits in a pass, sorted into the one order that outputs have.
 //!
 //! INVARIANT: outputs are sorted by (key hash, key bytes, emission number), whatever the order of emission across keys.
-//! Rows of one key keep their order.
+//! Rows of one key keep their order. Only rows that go to no sink may keep the order of the rows they were emitted for.
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{FieldRef, SchemaRef};
@@ -20,6 +20,67 @@ pub struct Quarantined {
     pub reason: String,
 }
 
+/// Why rows were emitted. It decides their place in the order of a downstream operator.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// Each for a row of the pass.
+    Rows(Vec<RowAt>),
+    /// Each because it was due at a time, in ms.
+    Due(Vec<i64>),
+    /// For their keys, once all rows of the pass were known.
+    Keys,
+}
+
+impl Origin {
+    fn at(&self, row: usize) -> Place {
+        match self {
+            Self::Rows(rows) => Place::Row(rows[row]),
+            Self::Due(times_ms) => Place::Due(times_ms[row]),
+            Self::Keys => Place::Key,
+        }
+    }
+
+    fn is_in_plan_order(&self) -> bool {
+        matches!(self, Self::Rows(rows) if rows.is_sorted())
+    }
+
+    fn fits(&self, count: usize) -> bool {
+        match self {
+            Self::Rows(rows) => rows.len() == count,
+            Self::Due(times_ms) => times_ms.len() == count,
+            Self::Keys => true,
+        }
+    }
+}
+
+/// Return the origin of rows that were emitted because state rows with these deadlines were due.
+pub(super) fn due_at(deadlines_ms: &[Option<i64>]) -> Origin {
+    Origin::Due(deadlines_ms.iter().map(|ms| ms.unwrap_or(i64::MIN)).collect())
+}
+
+/// Why one row was emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// For a row of the pass.
+    Row(RowAt),
+    /// Because it was due at a time, in ms.
+    Due(i64),
+    /// For its key.
+    Key,
+}
+
+/// All rows of a pass, sorted.
+#[derive(Debug)]
+pub struct Ordered {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// Their order numbers. If rows are sorted by key, they rise from row to row, and depend on the rows of the same hash
+    /// group alone, so they are the same for any cut of the hash space that does not cut a group.
+    pub numbers: Vec<i64>,
+    /// Why each was emitted; empty unless that was asked for.
+    pub places: Vec<Place>,
+}
+
 /// Rows that were emitted together.
 #[derive(Debug)]
 struct Emitted {
@@ -27,6 +88,7 @@ struct Emitted {
     /// The number of the key of each row; `None` if each row has the key at its own position.
     by: Option<Vec<u32>>,
     rows: RecordBatch,
+    origin: Origin,
 }
 
 impl Emitted {
@@ -34,10 +96,10 @@ impl Emitted {
         self.by.as_ref().is_none_or(|by| by.is_sorted()) && is_sorted(&self.keys)
     }
 
-    /// Return the rows with a key for each.
-    fn spread(self) -> Result<(Keys, RecordBatch)> {
-        let keys = self.by.map_or_else(|| Ok(self.keys.clone()), |by| self.keys.take(&by))?;
-        Ok((keys, self.rows))
+    /// Give each row its own key.
+    fn spread(self) -> Result<Self> {
+        let Some(by) = self.by else { return Ok(self) };
+        Ok(Self { keys: self.keys.take(&by)?, by: None, ..self })
     }
 }
 
@@ -47,27 +109,52 @@ pub struct Output {
     schema: SchemaRef,
     emitted: Vec<Emitted>,
     quarantined: Vec<Quarantined>,
+    keeps_origins: bool,
+    is_for_operators: bool,
 }
 
 impl Output {
     /// Start with no rows.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
-        Self { schema, emitted: Vec::new(), quarantined: Vec::new() }
+        Self { schema, emitted: Vec::new(), quarantined: Vec::new(), keeps_origins: false, is_for_operators: false }
     }
 
-    /// Emit `rows`; `keys` has the key of each row.
-    pub fn emit(&mut self, keys: Keys, rows: RecordBatch) -> Result<()> {
+    /// Keep why rows are emitted, for `Ordered::places`.
+    #[must_use]
+    pub fn with_origins(self) -> Self {
+        Self { keeps_origins: true, ..self }
+    }
+
+    /// The rows go to operators only. If they are emitted at once in the order of the rows that they are for, they keep it.
+    #[must_use]
+    pub fn for_operators(self) -> Self {
+        Self { is_for_operators: true, ..self.with_origins() }
+    }
+
+    /// Whether rows should be emitted in the order of the rows that they are for, because that saves sorting them.
+    #[must_use]
+    pub fn prefers_plan_order(&self) -> bool {
+        self.is_for_operators
+    }
+
+    /// Emit `rows`; `keys` has the key of each row. `origin` is asked only if origins are kept.
+    pub fn emit(&mut self, keys: Keys, rows: RecordBatch, origin: impl FnOnce() -> Origin) -> Result<()> {
         self.check(keys.len(), &rows)?;
-        self.add(Emitted { keys, by: None, rows });
-        Ok(())
+        self.add(keys, None, rows, origin)
     }
 
-    /// Emit `rows`; row i has key number `by[i]` of `keys`.
-    pub fn emit_by(&mut self, keys: &Keys, by: Vec<u32>, rows: RecordBatch) -> Result<()> {
+    /// Emit `rows`; row i has key number `by[i]` of `keys`. `origin` is asked only if origins are kept.
+    pub fn emit_by(
+        &mut self,
+        keys: &Keys,
+        by: Vec<u32>,
+        rows: RecordBatch,
+        origin: impl FnOnce(&[u32]) -> Origin,
+    ) -> Result<()> {
         self.check(by.len(), &rows)?;
-        self.add(Emitted { keys: keys.clone(), by: Some(by), rows });
-        Ok(())
+        let origin = if self.keeps_origins { origin(&by) } else { Origin::Keys };
+        self.add(keys.clone(), Some(by), rows, || origin)
     }
 
     fn check(&self, keys: usize, rows: &RecordBatch) -> Result<()> {
@@ -82,10 +169,24 @@ impl Output {
         )))
     }
 
-    fn add(&mut self, emitted: Emitted) {
-        if emitted.rows.num_rows() > 0 {
-            self.emitted.push(emitted);
+    fn add(
+        &mut self,
+        keys: Keys,
+        by: Option<Vec<u32>>,
+        rows: RecordBatch,
+        origin: impl FnOnce() -> Origin,
+    ) -> Result<()> {
+        let origin = if self.keeps_origins { origin() } else { Origin::Keys };
+        if !origin.fits(rows.num_rows()) {
+            return Err(Error::InternalError(format!(
+                "an operator emitted {} rows without an origin for each",
+                rows.num_rows()
+            )));
         }
+        if rows.num_rows() > 0 {
+            self.emitted.push(Emitted { keys, by, rows, origin });
+        }
+        Ok(())
     }
 
     /// Quarantine rows of a key, possibly none, with the reason.
@@ -100,46 +201,54 @@ impl Output {
 
     /// Return all rows, sorted.
     pub fn into_rows(self) -> Result<RecordBatch> {
-        Ok(self.into_ordered()?.0)
+        Ok(self.into_ordered()?.rows)
     }
 
-    /// Return all rows, sorted, and the order number of each.
-    ///
-    /// Order numbers rise from row to row. They depend on the rows of the same hash group alone, so they are the same
-    /// for any cut of the hash space that does not cut a group.
-    pub fn into_ordered(mut self) -> Result<(RecordBatch, Vec<i64>)> {
-        if self.emitted.len() == 1 && self.emitted[0].is_sorted() {
+    /// Return all rows, sorted, with their order numbers and, if they are kept, their origins.
+    pub fn into_ordered(mut self) -> Result<Ordered> {
+        let stays = |only: &Emitted| (self.is_for_operators && only.origin.is_in_plan_order()) || only.is_sorted();
+        if self.emitted.len() == 1 && stays(&self.emitted[0]) {
             let only = self.emitted.remove(0);
             let numbers = match &only.by {
                 Some(by) => order_numbers(by.iter().map(|&key| only.keys.hash(key as usize))),
                 None => order_numbers(only.keys.hashes().iter().copied()),
             };
-            return Ok((only.rows, numbers));
+            let count = if self.keeps_origins { only.rows.num_rows() } else { 0 };
+            let places = (0..count).map(|row| only.origin.at(row)).collect();
+            return Ok(Ordered { rows: only.rows, numbers, places });
         }
         let emitted = self.emitted.into_iter().map(Emitted::spread).collect::<Result<Vec<_>>>()?;
-        let addresses = (0..).zip(&emitted).flat_map(|(part, (keys, _))| (0..keys.len()).map(move |row| (part, row)));
+        let addresses = (0..).zip(&emitted).flat_map(|(part, one)| (0..one.keys.len()).map(move |row| (part, row)));
         let mut order: Vec<(usize, usize)> = addresses.collect();
-        order.sort_by(|a, b| emitted[a.0].0.cmp_at(a.1, &emitted[b.0].0, b.1));
-        let numbers = order_numbers(order.iter().map(|&(part, row)| emitted[part].0.hash(row)));
+        order.sort_by(|a, b| emitted[a.0].keys.cmp_at(a.1, &emitted[b.0].keys, b.1));
+        let numbers = order_numbers(order.iter().map(|&(part, row)| emitted[part].keys.hash(row)));
+        let with_places = if self.keeps_origins { order.as_slice() } else { &[] };
+        let places = with_places.iter().map(|&(part, row)| emitted[part].origin.at(row)).collect();
         let picks: Vec<Pick> = order.iter().map(|&(part, row)| Pick::new(part, row)).collect();
         let column = |(number, field): (usize, &FieldRef)| {
-            let parts: Vec<&dyn Array> = emitted.iter().map(|(_, rows)| rows.column(number).as_ref()).collect();
+            let parts: Vec<&dyn Array> = emitted.iter().map(|one| one.rows.column(number).as_ref()).collect();
             gather(field.data_type(), &parts, &picks)
         };
         let columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
-        Ok((RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?, numbers))
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        Ok(Ordered { rows, numbers, places })
     }
 }
 
 /// The leading bits of a key hash that make its group. Key ranges never cut a group.
 const GROUP_BITS: u32 = 20;
 
-/// Number rows that are sorted by hash: the group in the upper half, the place within the group in the lower half.
-fn order_numbers(hashes: impl Iterator<Item = u64>) -> Vec<i64> {
+/// Number rows: the group in the upper half, the place within the group in the lower half if they are sorted by hash, and
+/// otherwise their place among all rows.
+fn order_numbers(hashes: impl Iterator<Item = u64> + Clone) -> Vec<i64> {
+    let group = |hash: u64| i64::try_from(hash >> (64 - GROUP_BITS)).unwrap_or(i64::MAX) << 32;
+    if !hashes.clone().is_sorted() {
+        return (0..).zip(hashes).map(|(row, hash)| group(hash) + row).collect();
+    }
     let mut next = 0;
     let number = |hash: u64| {
-        let group = i64::try_from(hash >> (64 - GROUP_BITS)).unwrap_or(i64::MAX) << 32;
+        let group = group(hash);
         next = next.max(group);
         next += 1;
         next - 1
@@ -186,7 +295,7 @@ mod tests {
         let mut out = Output::new(schema);
         for key in [1, 2] {
             let key: ArrayRef = Arc::new(Int64Array::from(vec![key]));
-            out.emit(Keys::new(&[key]).unwrap(), rows.clone()).unwrap();
+            out.emit(Keys::new(&[key]).unwrap(), rows.clone(), || Origin::Keys).unwrap();
         }
         let said = out.into_rows().unwrap_err().to_string();
         assert!(

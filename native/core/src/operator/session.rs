@@ -16,6 +16,7 @@ use arrow_select::take::{take, take_record_batch};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_in, only_map};
 use super::combiner::{Combiner, Kept, Values};
 use super::event_time::{expiry_ms, time_column, times_us};
+use super::output::due_at;
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::touching::{Piece, Touching};
 use super::{Chunks, Combine, Groups, Metrics, Operator, Output, Pass, Prepared, Signature};
@@ -261,7 +262,7 @@ impl SessionOperator {
             return Ok(());
         }
         let due = due.take(&by_start(&keys_of(&due.keys, rows)?, times(&due.sub_keys[0])))?;
-        let (keys, starts, values) = (keys_of(&due.keys, rows)?, due.sub_keys, due.values);
+        let (keys, starts, values) = (keys_of(&due.keys, rows)?, &due.sub_keys, &due.values);
         let mut accumulators = self.aggregates.accumulators(rows)?;
         self.aggregates.merge(&mut accumulators, &values[1..], &one_by_one(rows))?;
         let span =
@@ -271,7 +272,7 @@ impl SessionOperator {
         for accumulator in &accumulators {
             columns.push(accumulator.result()?);
         }
-        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), columns)?)?;
+        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), columns)?, || due_at(&due.deadline))?;
         self.metrics.rows_removed += rows as u64;
         Ok(())
     }
@@ -303,7 +304,7 @@ impl Operator for SessionOperator {
                 }
             }
         };
-        Ok(Prepared { rows, late: outside })
+        Ok(Prepared { rows, late: outside, made_of: None })
     }
 
     fn rest(&mut self) -> Result<Option<RecordBatch>> {

@@ -83,6 +83,8 @@ pub(super) struct Assigned {
     /// Which of the given rows fall into no open window: their windows have ended, or they have no time or one beyond
     /// all windows.
     pub(super) outside: Option<BooleanBuffer>,
+    /// The given row of each.
+    pub(super) made_of: UInt32Array,
 }
 
 impl Windows {
@@ -162,7 +164,8 @@ impl Windows {
         };
         let outside = BooleanBuffer::from(outside);
         let rows = take_record_batch(rows, &picks)?;
-        Ok(Assigned { rows, keys, outside: (outside.count_set_bits() > 0).then_some(outside) })
+        let outside = (outside.count_set_bits() > 0).then_some(outside);
+        Ok(Assigned { rows, keys, outside, made_of: picks })
     }
 
     /// Return start and end of each window, from its key columns.

@@ -22,7 +22,8 @@ pub use visit::{Fate, KeyedFunction, Returned, Visit};
 use super::columns::{InputColumn, chunk_keys, map_of, only_map};
 use super::event_time::event_times_ms;
 use super::exchange::ExchangeColumns;
-use super::{Chunks, Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt, Signature};
+use super::output::due_at;
+use super::{Chunks, Combine, Groups, Metrics, Operator, Origin, Output, Pass, PassKind, Prepared, RowAt, Signature};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -51,6 +52,22 @@ struct Given<'a> {
     rows: &'a [RowAt],
     ends: &'a [usize],
     timing_out: bool,
+}
+
+impl Given<'_> {
+    /// Return why rows were emitted: for a row of their key, or else for its last one, or because the key was due.
+    fn origin(&self, by: &[u32], emitted_for: &[u32]) -> Origin {
+        if self.timing_out {
+            return due_at(&by.iter().map(|&key| self.known.deadline[key as usize]).collect::<Vec<_>>());
+        }
+        if self.rows.is_empty() {
+            return Origin::Keys;
+        }
+        if emitted_for.is_empty() {
+            return Origin::Rows(by.iter().map(|&key| self.rows[self.ends[key as usize] - 1]).collect());
+        }
+        Origin::Rows(emitted_for.iter().map(|&row| self.rows[row as usize]).collect())
+    }
 }
 
 impl<F: KeyedFunction> KeyedFunctionOperator<F> {
@@ -180,7 +197,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             let start = key.checked_sub(1).map_or(0, |before| given.ends[before as usize]);
             out.quarantine(&given.rows[start..given.ends[key as usize]], reason);
         }
-        out.emit_by(given.keys, returned.emitted_by, returned.outputs)?;
+        let emitted_for = &returned.emitted_for;
+        out.emit_by(given.keys, returned.emitted_by, returned.outputs, |by| given.origin(by, emitted_for))?;
         Ok(failed)
     }
 
@@ -230,6 +248,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             && states_fit
             && returned.states.len() == visit.states.len()
             && returned.emitted_by.len() == returned.outputs.num_rows()
+            && (returned.emitted_for.is_empty() || returned.emitted_for.len() == returned.emitted_by.len())
         {
             return Ok(());
         }

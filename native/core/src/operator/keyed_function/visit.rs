@@ -56,6 +56,8 @@ pub struct Returned {
     pub outputs: RecordBatch,
     /// The key number of each emitted row.
     pub emitted_by: Vec<u32>,
+    /// The place in `Visit::rows` of the row that each was emitted for. Empty if a call gets all rows of a key, or none.
+    pub emitted_for: Vec<u32>,
     /// The reason for each `Fate::Failed`, in order.
     pub failed: Vec<String>,
 }

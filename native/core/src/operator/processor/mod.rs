@@ -26,7 +26,7 @@ use super::columns::{InputColumn, chunk_keys, keys_of};
 use super::event_time::expiry_ms;
 use super::exchange::ExchangeColumns;
 use super::groups::places_without;
-use super::{Chunks, Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature};
+use super::{Chunks, Combine, Groups, Metrics, Operator, Origin, Output, Pass, PassKind, Prepared, Signature};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -150,7 +150,7 @@ impl<P: Processor> ProcessorOperator<P> {
         let stored = maps.iter().enumerate().map(|(number, map)| fetch(map, keys, expired_ms(number)));
         let stored: Vec<Stored> = stored.collect::<Result<_>>()?;
         let answer = self.processor.call(&Visit { pass, keys, stored: &stored, cause })?;
-        self.check(&answer, pass)?;
+        self.check(&answer, matches!(cause, Cause::Timers(_)), pass)?;
         for (number, written) in answer.written.into_iter().enumerate() {
             let deadlines = match self.ttl_ms.get(number) {
                 None => Deadlines::SubKey,
@@ -162,7 +162,14 @@ impl<P: Processor> ProcessorOperator<P> {
             self.metrics.rows_removed += removed;
         }
         self.metrics.failed += answer.failed.len() as u64;
-        out.emit_by(keys, answer.emitted_by, answer.outputs)?;
+        let expiries_ms = answer.expiries_ms;
+        out.emit_by(keys, answer.emitted_by, answer.outputs, |by| match cause {
+            Cause::Rows { rows, ends, .. } => {
+                Origin::Rows(by.iter().map(|&key| rows[ends[key as usize] - 1]).collect())
+            }
+            Cause::Initial { .. } => Origin::Keys,
+            Cause::Timers(_) => Origin::Due(expiries_ms),
+        })?;
         Ok(answer.failed)
     }
 
@@ -174,8 +181,12 @@ impl<P: Processor> ProcessorOperator<P> {
         Ok(())
     }
 
-    fn check(&self, answer: &Answer, pass: &Pass) -> Result<()> {
-        if answer.written.len() != self.variables_and_timers() || answer.emitted_by.len() != answer.outputs.num_rows() {
+    fn check(&self, answer: &Answer, timers: bool, pass: &Pass) -> Result<()> {
+        let of_timers = if timers { answer.outputs.num_rows() } else { 0 };
+        if answer.written.len() != self.variables_and_timers()
+            || answer.emitted_by.len() != answer.outputs.num_rows()
+            || answer.expiries_ms.len() != of_timers
+        {
             return Err(Error::InternalError(format!(
                 "the processor of operator `{}` returned an incomplete answer",
                 self.signature.name

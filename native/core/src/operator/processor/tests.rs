@@ -38,9 +38,9 @@ impl Processor for Elements {
                     sub_keys: vec![Arc::new(Int64Array::from(numbers.clone())) as ArrayRef],
                     values: if values { vec![Arc::new(Int64Array::from(numbers.clone()))] } else { Vec::new() },
                 };
-                answer(vec![put(true), put(false)], &[], &[])
+                answer(vec![put(true), put(false)], &[], &[], &[])
             }
-            Cause::Initial { .. } => answer(vec![nothing(true), nothing(false)], &[], &[]),
+            Cause::Initial { .. } => answer(vec![nothing(true), nothing(false)], &[], &[], &[]),
             Cause::Timers(fires) => {
                 let expiries = timers.sub_keys[0].as_primitive::<Int64Type>();
                 let removed = |stored: &Stored, limit: usize| -> Vec<usize> {
@@ -58,7 +58,8 @@ impl Processor for Elements {
                 let gone = removed(timers, usize::MAX).into_iter().filter(is_fired).collect();
                 let of_elements = Written { removed: removed(elements, 1), ..nothing(true) };
                 let by: Vec<u32> = fires.iter().map(|fire| fire.0).collect();
-                answer(vec![of_elements, Written { removed: gone, ..nothing(false) }], &emitted, &by)
+                let expiries: Vec<i64> = fires.iter().map(|fire| fire.1).collect();
+                answer(vec![of_elements, Written { removed: gone, ..nothing(false) }], &emitted, &by, &expiries)
             }
         }
     }
@@ -69,10 +70,10 @@ fn nothing(has_value: bool) -> Written {
     Written { sub_keys: vec![none()], values: has_value.then(none).into_iter().collect(), ..Written::default() }
 }
 
-fn answer(written: Vec<Written>, emitted: &[(i64, i64)], by: &[u32]) -> Result<Answer> {
+fn answer(written: Vec<Written>, emitted: &[(i64, i64)], by: &[u32], expiries_ms: &[i64]) -> Result<Answer> {
     let column = |take: fn(&(i64, i64)) -> i64| Arc::new(emitted.iter().map(take).collect::<Int64Array>()) as ArrayRef;
     let outputs = RecordBatch::try_new(output_schema(), vec![column(|one| one.0), column(|one| one.1)])?;
-    Ok(Answer { written, outputs, emitted_by: by.to_vec(), failed: Vec::new() })
+    Ok(Answer { written, outputs, emitted_by: by.to_vec(), expiries_ms: expiries_ms.to_vec(), failed: Vec::new() })
 }
 
 fn output_schema() -> SchemaRef {

@@ -85,6 +85,8 @@ pub struct Answer {
     pub outputs: RecordBatch,
     /// The key number of each emitted row.
     pub emitted_by: Vec<u32>,
+    /// If timers have expired: the expiry of the timer that each emitted row is of. Otherwise empty.
+    pub expiries_ms: Vec<i64>,
     /// The keys whose calls failed, ascending, and why. Nothing of them is written or emitted.
     pub failed: Vec<(u32, String)>,
 }

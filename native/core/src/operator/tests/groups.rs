@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 
 use super::super::groups::Grouping;
-use super::super::{Groups, Output, RowAt};
+use super::super::{Groups, Origin, Output, RowAt};
 use crate::key::{Keys, TWIN_OF_NULL, with_masked_hashes};
 
 type Key = (Option<i64>, Option<String>);
@@ -231,8 +231,8 @@ fn outputs_are_sorted_by_key_and_rows_of_a_key_keep_their_order() {
     };
     let key = |n: i64| (Some(n), None);
     let mut out = Output::new(schema.clone());
-    out.emit(keys(&[key(1), key(1), key(2)]), rows(&[10, 11, 20])).unwrap();
-    out.emit(keys(&[key(3), key(1)]), rows(&[30, 12])).unwrap();
+    out.emit(keys(&[key(1), key(1), key(2)]), rows(&[10, 11, 20]), || Origin::Keys).unwrap();
+    out.emit(keys(&[key(3), key(1)]), rows(&[30, 12]), || Origin::Keys).unwrap();
     let found = out.into_rows().unwrap();
     let cells: Vec<i64> = found.column(0).as_primitive::<Int64Type>().values().to_vec();
     let mut order: Vec<i64> = vec![1, 2, 3];
@@ -246,15 +246,15 @@ fn outputs_are_sorted_by_key_and_rows_of_a_key_keep_their_order() {
         let mut out = Output::new(schema.clone());
         for part in [&emitted[..cut], &emitted[cut..]] {
             let (by, cells): (Vec<u32>, Vec<i64>) = part.iter().copied().unzip();
-            out.emit_by(&all, by, rows(&cells)).unwrap();
+            out.emit_by(&all, by, rows(&cells), |_| Origin::Keys).unwrap();
         }
         assert_eq!(out.into_rows().unwrap().column(0).as_primitive::<Int64Type>().values(), &expected[..]);
     }
     let ascending = all.take(&all.order()).unwrap();
     let mut out = Output::new(schema.clone());
-    out.emit_by(&ascending, vec![0, 0, 2], rows(&[5, 4, 3])).unwrap();
+    out.emit_by(&ascending, vec![0, 0, 2], rows(&[5, 4, 3]), |_| Origin::Keys).unwrap();
     assert_eq!(out.into_rows().unwrap().column(0).as_primitive::<Int64Type>().values(), &[5, 4, 3]);
-    assert!(Output::new(schema.clone()).emit_by(&all, vec![0], rows(&[1, 2])).is_err());
+    assert!(Output::new(schema.clone()).emit_by(&all, vec![0], rows(&[1, 2]), |_| Origin::Keys).is_err());
     assert!(Output::new(schema.clone()).into_rows().unwrap().num_rows() == 0);
-    assert!(Output::new(schema.clone()).emit(keys(&[key(1)]), rows(&[1, 2])).is_err());
+    assert!(Output::new(schema.clone()).emit(keys(&[key(1)]), rows(&[1, 2]), || Origin::Keys).is_err());
 }

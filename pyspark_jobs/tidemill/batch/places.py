@@ -1,0 +1,111 @@
+"""The place of a row in the plan. It is sent with the row where the order of an operator behind another one needs it.
+
+A place is two numbers: the split and the block, then the row there. What an operator emits for a row has the place of
+that row. What it emits for a key, or because it was due, has a place after all rows: by time, and before all times if
+it has none. Of rows with one place, those that were read come first, then those of the operators in the order of the
+code, by the hashes of their keys.
+INVARIANT: places depend on the plan alone, so they are the same for every number of tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from ..schema import int64_scalar
+from ..schema.kernels import call, pc
+from ..sources.contract import ROW
+from ..sources.numbers import consecutive
+from ..values import dataclass
+
+_FIELDS = (pa.field("_at.block", pa.int64()), pa.field("_at.row", pa.int64()))
+"""The last two columns of rows that carry their places. They are found by position, so no name can clash."""
+_BLOCK_BITS = 32
+_IS_NUMBERED = 1 << 62
+"""Set in a row that is the number of the row in its file. Otherwise the rows of the block are counted."""
+AFTER_ALL, BEFORE_TIMES = 2**63 - 1, -(2**63)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of some rows."""
+
+    blocks: pa.Array
+    rows: pa.Array
+
+    def take(self, at: pa.Array) -> Places:
+        """Return the places of some of the rows; places after all for nulls."""
+        return _known(call("take", self.blocks, at), call("take", self.rows, at))
+
+    def of_rows(self) -> list[tuple[int, int | None] | None]:
+        """Return for each row the number of its split and, if it is known, of the row in its file. None: no row."""
+        return [
+            None if block == AFTER_ALL else (block >> _BLOCK_BITS, _number(row))
+            for block, row in zip(self.blocks.to_pylist(), self.rows.to_pylist(), strict=True)
+        ]
+
+
+def _number(row: int) -> int | None:
+    return row & (_IS_NUMBERED - 1) if row & _IS_NUMBERED else None
+
+
+def of_block(split: int, block: int, rows: pa.RecordBatch) -> Places:
+    """Return the places of the rows of a block. By two branches of a union, a row has the same place twice."""
+    count, above = rows.num_rows, 0
+    numbers = rows.column(ROW) if ROW in rows.schema.names else None
+    if numbers is None or numbers.null_count:
+        numbers = consecutive(0, count)
+    else:
+        above = _IS_NUMBERED
+    blocks = pa.repeat(int64_scalar(split << _BLOCK_BITS | block), count)
+    return Places(blocks, call("add", numbers, int64_scalar(above)))
+
+
+def after_all(count: int) -> Places:
+    """Return the places of rows of which only the key is known."""
+    return Places(pa.repeat(int64_scalar(AFTER_ALL), count), pa.repeat(int64_scalar(BEFORE_TIMES), count))
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The places of the rows that a pass emitted, which are found by their order numbers."""
+
+    order: pa.Array
+    places: Places
+
+    def of(self, rows: pa.RecordBatch) -> Places:
+        """Return the places of some of the rows, which may have passed steps."""
+        if ROW not in rows.schema.names:
+            return after_all(rows.num_rows)
+        numbers = rows.column(ROW)
+        if numbers.equals(self.order):
+            return self.places
+        return self.places.take(pc.index_in(numbers, value_set=self.order))
+
+
+def _known(blocks: pa.Array, rows: pa.Array) -> Places:
+    return Places(call("coalesce", blocks, int64_scalar(AFTER_ALL)), call("coalesce", rows, int64_scalar(BEFORE_TIMES)))
+
+
+def of_prepared(prepared: Any, values: pa.Array) -> pa.Array:
+    """Return for each prepared row the value of the given row that it was made of; nulls if that is not known."""
+    made_of, late = getattr(prepared, "made_of", None), prepared.late
+    if made_of is not None:
+        values = call("take", values, made_of)
+    elif late is not None:
+        values = call("filter", values, call("invert", late))
+    return values if len(values) == prepared.rows.num_rows else pa.nulls(prepared.rows.num_rows, values.type)
+
+
+def attach(rows: pa.RecordBatch, prepared: Any, places: Places) -> pa.RecordBatch:
+    """Return rows with the places of those that they were made of."""
+    found = _known(of_prepared(prepared, places.blocks), of_prepared(prepared, places.rows))
+    return rows.append_column(_FIELDS[0], found.blocks).append_column(_FIELDS[1], found.rows)
+
+
+def detach(rows: pa.RecordBatch, more: int = 0) -> tuple[pa.RecordBatch, Places]:
+    """Return rows without their places, and these. `more` columns that follow them are dropped."""
+    at = rows.num_columns - more - 2
+    names = list(range(at))
+    return rows.select(names), Places(rows.column(at), rows.column(at + 1))

@@ -139,8 +139,10 @@ class Repository(ActionMethods):
 
         `since`: publish all versions from this one on again; a number or a tag. Files that are missing from the folder
         of a sink appear again; files that are there are compared with the commit. Use it after files were lost, or to
-        fill a sink's new folder. `sink`: only this sink. A function of `foreachBatch` is called again only if it is
-        named. The call commits nothing, and may be repeated after an error.
+        fill a sink's new folder. A sink that was added later is filled, too, as far as another output of its stream is
+        kept, by a commit of the kind `fill`; a warning names the versions that only `replay` can make again. `sink`:
+        only this sink. A function of `foreachBatch` is called again only if it is named. The call may be repeated after
+        an error.
         """
         from .publishing.republish import publish_again
 

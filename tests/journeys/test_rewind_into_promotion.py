@@ -220,3 +220,12 @@ def test_a_branch_that_repeats_a_promotion_is_compared_with_the_code_before_if_t
     found = r.check(against="again").against
     assert (found.before, found.behind) == ("main@4", [])
     assert found.operators["sums"].changed == 3
+
+
+def test_an_operator_that_init_has_added_since_stays(promoted: Place) -> None:
+    r = promoted.open(factor=2, extra=True)
+    r.init()
+    r.rewind("fix@1", "a test")
+    assert run(promoted.open(factor=2, extra=True)) == [5]
+    assert sums(r, "extra") == {f"k{j}": 2 for j in range(3)}, "the rows of `5.csv`, which it is the first to read"
+    whole(promoted, r)

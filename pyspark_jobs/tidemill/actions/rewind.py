@@ -18,6 +18,7 @@ from .contract import ActionPlan, CommitAction, Option, SeenBranch, content_of, 
 
 if TYPE_CHECKING:
     from ..branches.inside import Inside
+    from ..branches.readers import SinkReader
     from ..protocol.kinds import Changes
     from ..protocol.records import Commit
     from ..protocol.successor import Origin
@@ -53,6 +54,8 @@ class RewindPlan(ActionPlan):
     functions: frozenset[str]
     places: dict[str, str]
     """By sink of this code: where it publishes."""
+    readers: list[SinkReader]
+    """Other pipelines under the root that read sinks whose files are deleted."""
 
     @property
     def to_version(self) -> int:
@@ -98,6 +101,7 @@ class RewindPlan(ActionPlan):
             lines += [
                 f"sink `{sink}`: what branch `{name}` made is published again: {those}" for sink, those in of.items()
             ]
+        lines += [one.line() for one in self.readers]
         if self.ends_plan is not None:
             lines.append(f"the plan of version {self.ends_plan} ends")
         return lines
@@ -129,6 +133,7 @@ class RewindPlan(ActionPlan):
             "gone": [[file.source, file.path] for file in self.gone],
             "withdraws": self.withdraws,
             "adds": self.adds,
+            "readers": [[one.pipeline, one.source, one.sink] for one in self.readers],
             **super().as_dict(),
         }
 
@@ -224,6 +229,7 @@ class Rewind(CommitAction):
 
     def _looked_up(self, repo: Opened, seen: SeenBranch, target: Commit | None, into: Inside | None) -> RewindPlan:
         from ..branches.inside import words
+        from ..branches.readers import readers_of
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps
@@ -255,6 +261,7 @@ class Rewind(CommitAction):
             ends_plan=None if seen.plan is None else seen.plan.number,
             places={name: output.sink.uri for name, output in outputs if output.sink is not None},
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
+            readers=readers_of(repo, list(change.withdraws)),
         )
 
     def unneeded(self, plan: RewindPlan) -> dict[str, list[int]]:

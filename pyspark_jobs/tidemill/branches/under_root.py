@@ -53,7 +53,7 @@ def pipelines_under(root: str, storage_options: _Options | None = None) -> list[
     """
     options = checked_options(root, MAIN, storage_options, "ls")
     store = open_store(root, options.get("root"))
-    found = [_info(root, name, options) for name in _repositories(store)]
+    found = [_info(root, name, options) for name in repositories(store)]
     if found:
         return found
     is_repository = next(store.list(names.REFS), None) is not None
@@ -64,7 +64,7 @@ def pipelines_under(root: str, storage_options: _Options | None = None) -> list[
     )
 
 
-def _repositories(store: Store) -> Iterator[str]:
+def repositories(store: Store) -> Iterator[str]:
     """Yield the names of repositories: after the first object of a folder, the listing goes on behind the folder."""
     entry = next(store.list("", None, _may_be_repository), None)
     while entry is not None:

@@ -21,7 +21,8 @@ def publish(target: Target, since: int | str | None, sink: str | None, out: Outp
     """Publish versions that an earlier run committed but did not publish.
 
     With --from, files that are missing from the sinks appear again, for example because they were deleted, or because
-    a sink has a new path. Exit status: 0 done, 3 nothing to do.
+    a sink has a new path. Sinks that were added later are filled as far as outputs are kept. Exit status: 0 done, 3
+    nothing to do.
     """
     repository = target.open()
     done = repository.publish(since, sink)

@@ -129,11 +129,19 @@ def _change(
 
 def shown_again(head: Commit, records: Mapping[str, Iterable[int]], number: int) -> list[Shown]:
     """Return who shows the versions of the history of `head` if version `number` publishes records again, by sink."""
-    found = [one for one in head.shown_by if one.sink not in records]
-    general = shown(head)
+    versions = {}
     for sink, again in records.items():
         which = set(again)
-        moved = {at: number if record in which else record for at, record in shown(head, sink).items()}
+        versions[sink] = [at for at, record in shown(head, sink).items() if record in which]
+    return shown_instead(head, versions, number)
+
+
+def shown_instead(head: Commit, versions: Mapping[str, Iterable[int]], number: int) -> list[Shown]:
+    """Return who shows the versions of the history of `head` if version `number` shows some of them, by sink."""
+    found = [one for one in head.shown_by if one.sink not in versions]
+    general = shown(head)
+    for sink, again in versions.items():
+        moved = shown(head, sink) | dict.fromkeys(again, number)
         changed = ((one, record) for one, record in sorted(moved.items()) if record != general[one])
         found += _ranges(changed, sink)
     return found

@@ -178,6 +178,7 @@ KINDS: dict[Kind, Rules] = {
         withdraws=True,
     ),
     "compact": Rules(changes=_SHOWN | {"reason"}, replayed="nothing", withdraws=True, same_rows=True),
+    "fill": Rules(changes=frozenset({"reason", "adds", "shown_by", "sinks"}), replayed="nothing"),
 }  # fmt: skip
 
 

@@ -25,7 +25,8 @@ HASH_END = 2**64 - 1
 
 PlanKind = Literal["batch", "sweep"]
 Kind = Literal[
-    "batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "compact", "promote"
+    "batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "compact", "promote",
+    "fill",
 ]  # fmt: skip
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 

@@ -1,6 +1,7 @@
 """`publish_again`: make committed versions visible in their sinks, without planning anything.
 
-INVARIANT: it commits nothing and changes no state. CRASH: every step can be repeated; run it again.
+INVARIANT: it changes no state, and commits only what `fill` adds to sinks. CRASH: every step can be repeated; run it
+again.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, number_of_version
 from ..spelling import unknown
 from ..store.probe import probe
+from .fill import fill
 from .owners import Accepted, check_owners
 from .publish import repair, republish
 
 
 def publish_again(repo: Opened, since: VersionSpec | None = None, sink: str | None = None) -> list[int]:
-    """Publish what earlier runs left and, with `since`, all versions from there on again. Return these versions."""
+    """Publish what earlier runs left and, with `since`, all versions from there on again. Return these versions.
+
+    Sinks that were added later are filled, too.
+    """
     check_places(repo.pipeline, repo.root, repo.storage_options)
     check_root(repo)
     head = repo.head()
@@ -27,6 +32,8 @@ def publish_again(repo: Opened, since: VersionSpec | None = None, sink: str | No
     if first is not None:
         check_owners(repo, head, Accepted())
         done += republish(repo, first, sink)
+        assert head is not None  # or there would be no first version
+        done += fill(repo, head, first, sink)
     return sorted(set(done))
 
 

@@ -6,7 +6,7 @@ INVARIANT: a change that a sink cannot carry out is refused before anything is w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..protocol.history import Restoration, correction, last_forget
 from ..protocol.kinds import Changes, rules_of
@@ -20,6 +20,7 @@ from ..repo.overtaken import fenced_if_overtaken
 from ..sinks.asked import sink_folder
 from ..sinks.joined import can_join
 from ..values import dataclass
+from .filled import added_again
 from .publish import read_record
 from .rest import Rest, Writing, store_rest
 from .withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_withdrawable
@@ -68,6 +69,8 @@ def sink_change(repo: Opened, head: Commit | None, target: Commit | None, kind: 
         refuse_unless_withdrawable(repo, sink, records, kind)
     rest = _rest(repo, withdraws, change, last_forget(head))
     added = _added(repo, change, rest, kind)
+    for sink, again in _filled(repo, (target, head), change, rest, kind):
+        added.setdefault(sink, []).append(again)
     return SinkChange(kind, change.undone, change.shown_by, withdraws, added, rest)
 
 
@@ -162,3 +165,18 @@ def _added(repo: Opened, change: Restoration, rest: Sequence[Rest], kind: Kind) 
             refuse_unless_shown_again(repo, sink, version, kind)
             found.setdefault(sink, []).append(AddedOutput(repo.branch, version, files))
     return found
+
+
+def _filled(
+    repo: Opened, heads: tuple[Commit | None, ...], change: Restoration, rest: Sequence[Rest], kind: Kind
+) -> Iterator[tuple[str, AddedOutput]]:
+    """Yield what comes back of versions that sinks got by a `fill`, by sink."""
+    stays = {(one.sink, version) for one in rest for version in one.versions}
+    for sink in dict.fromkeys(one.sink for head in heads if head is not None for one in head.shown_by if one.sink):
+        for version in change.of(sink).adds:
+            if (sink, version) in stays or repo.log.commit(version).sinks.get(sink, {}).get("kind") is not None:
+                continue
+            added = added_again(repo, heads, sink, version, kind)
+            if added is not None:
+                refuse_unless_shown_again(repo, sink, version, kind)
+                yield sink, added

@@ -148,10 +148,11 @@ class Sink(Protocol):
 
         In one step if the place can do that; otherwise what is added appears first. Calls follow the order of versions.
         A call may be repeated, also by another process, until the driver has recorded the version, and by one that
-        stalled, after that. A user may ask for earlier versions again, for a place that was lost. INVARIANT: a version
-        that the place has got once is not added again, also if a later one withdrew it; where only the driver can know
-        that, the place is a `Folder`. `forms.rows_of_change` reads the rows, whatever sink has staged them. CRASH:
-        parts may be visible; the next run calls it again.
+        stalled, after that. A version that was withdrawn before it was recorded comes without its adds. A user may ask
+        for earlier versions again, for a place that was lost. INVARIANT: a version that the place has got once is not
+        added again, also if a later one withdrew it; where only the driver can know that, the place is a `Folder`.
+        `forms.rows_of_change` reads the rows, whatever sink has staged them. CRASH: parts may be visible; the next run
+        calls it again.
         """
 
     def seen(self, at: SinkPlace, since: int = -1) -> Iterator[Seen]:

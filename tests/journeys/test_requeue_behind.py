@@ -129,3 +129,20 @@ def test_an_operator_that_was_removed_is_named(tmp_path: Path) -> None:
     r = world.but(without).open(init=False)
     with pytest.raises(tm.InvalidInput, match="this code has no operator `sums`"):
         r.requeue(0, reason="too late")
+
+
+def test_a_late_row_of_another_operator_is_refused_at_once(tmp_path: Path) -> None:
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p, schema="k string, at timestamp").withWatermark("at", "1 day")
+        once = rows.dropDuplicates(["k", "at"], name="once").withWatermark("at", "1 second", late="quarantine")
+        window = tm.window("at", "1 second")
+        once.groupBy(window).agg(last=tm.last("k"), outputMode="append", name="by-second")
+
+    world = World(tmp_path, build)
+    world.arrive([("a", "2026-01-01T00:10:00")], [("b", "2026-01-01T00:00:00")])
+    r = world.open()
+    run(r)
+    (row,) = r.quarantine().to_pylist()
+    assert (row["file"], row["row"], row["kind"]) == ("0001.csv", 1, "late")
+    with pytest.raises(tm.InvalidInput, match="got it from another operator, and only rows that failed can be given"):
+        r.requeue(1, reason="late")

@@ -85,6 +85,7 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     chosen = [row for row in chosen if row["kind"] != FILE]
     _refuse_twice(repo, head, chosen, commit, by)
     given = given_back(table, chosen)
+    _refuse_emitted(repo.job, table, [row for row in chosen if row[ROW_ID] not in given], refuse)
     destinations = _destinations(repo, head, chosen, given, refuse, by)
     grouped: dict[tuple[str, tuple[str, ...], str, str], list[RejectRow]] = {}
     for row in chosen:
@@ -104,6 +105,23 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
             RowGroup(of_source, operators, watermark, kinds, ids, first_read, made, operators[0] if label else "")
         )
     return Returning(groups, files)
+
+
+def _refuse_emitted(job: Job, table: pa.Table, rows: Sequence[RejectRow], refuse: Refuse) -> None:
+    """Raise `InvalidInput` for rows that operators emitted and that cannot be given back: only failed ones can."""
+    refused = []
+    for row in rows:
+        column = f"{CONTENT}{row['source']}"
+        is_whole = column in table.column_names and table.column(column)[row[ROW_ID]].is_valid
+        labels = (row["operator"] or "").split(",")
+        behind = [label for label in labels if (port := job.port(label)) is not None and job.upstream_of(port)]
+        if behind and not is_whole and row["kind"] in (LATE, AHEAD):
+            why = (
+                f"operator {_listed(behind)} got it from another operator, and only rows that failed can be given back"
+            )
+            refused.append((row, why))
+    if refused:
+        raise refuse(refused)
 
 
 def _source_of(job: Job, row: RejectRow, operators: Sequence[str]) -> str:

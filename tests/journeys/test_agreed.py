@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.journeys.agreed import ACTS, called, stored, versions
 from tests.journeys.shop import arrive, opened, published, world
 from tests.world import World, run
 from tidemill.actions import carry_out, restoring
 from tidemill.actions.contract import ActionPlan, CommitAction
 from tidemill.actions.maintaining import MaintainSteps
-from tidemill.actions.migrate import Migrate
 from tidemill.actions.registry import ACTIONS
-from tidemill.actions.requeue import Requeue
-from tidemill.cli.main import main
 
-Call = Callable[..., Any]
-ACTS: dict[str, Call] = {
-    "rewind": lambda r, **how: r.rewind(0, "why", **how),
-    "skip": lambda r, **how: r.skip("bad.csv", "why", **how),
-    "replan": lambda r, **how: r.replan("why", **how),
-    "reset": lambda r, **how: r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", **how),
-}
 LINES = {
     "rewind": "the state becomes that of version 0",
     "skip": "file `bad.csv` of source `source` (7 bytes) will not be read; the plan of version 2 ends",
@@ -38,45 +27,27 @@ LINES = {
 }
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> tm.Repository:
-    """Two versions, and an open plan that cannot run."""
-    r = opened(tmp_path)
-    arrive(tmp_path, "a", "b")
-    run(r)
-    world(tmp_path).put("bad", "a,much\n")
-    with pytest.raises(tm.InvalidInput):
-        run(r)
-    return r
-
-
-def stored(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in (folder / "root").rglob("*") if path.is_file()}
-
-
-def versions(r: tm.Repository) -> list[tuple[int, str]]:
-    return [(commit.version, commit.kind) for commit in r.commits()]
-
-
 @pytest.mark.parametrize("verb", list(ACTS))
-def test_a_dry_run_says_what_will_happen_and_writes_nothing(verb: str, shop: tm.Repository, tmp_path: Path) -> None:
+def test_a_dry_run_says_what_will_happen_and_writes_nothing(
+    verb: str, agreed_shop: tm.Repository, tmp_path: Path
+) -> None:
     before = stored(tmp_path)
-    plan = ACTS[verb](shop, dry_run=True)
+    plan = ACTS[verb](agreed_shop, dry_run=True)
     assert isinstance(plan, ActionPlan)
     assert plan.lines()[0].startswith(LINES[verb])
     assert plan.as_dict() == {**plan.as_dict(), "requires": plan.requires, "changes": plan.lines()}
     assert json.loads(json.dumps(plan.as_dict())) == plan.as_dict()
     assert stored(tmp_path) == before
-    made = ACTS[verb](shop, expect=plan)
+    made = ACTS[verb](agreed_shop, expect=plan)
     assert (made.version, made.kind, made.reason) == (2, ACTIONS[verb].kind, "why")
 
 
 @pytest.mark.parametrize("verb", list(ACTS))
 @pytest.mark.parametrize("form", ["plan", "text", "head"])
 def test_after_another_commit_nothing_of_what_was_agreed_is_done(
-    verb: str, form: str, shop: tm.Repository, tmp_path: Path
+    verb: str, form: str, agreed_shop: tm.Repository, tmp_path: Path
 ) -> None:
-    plan, head = ACTS[verb](shop, dry_run=True), shop.head
+    plan, head = ACTS[verb](agreed_shop, dry_run=True), agreed_shop.head
     expect = {"plan": plan, "text": plan.requires, "head": head}[form]
     other = opened(tmp_path)
     other.reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
@@ -85,10 +56,10 @@ def test_after_another_commit_nothing_of_what_was_agreed_is_done(
     before = stored(tmp_path)
     for how in ({}, {"dry_run": True}):
         with pytest.raises(tm.Fenced, match=f"{verb}: what would happen now is not what was expected") as raised:
-            ACTS[verb](shop, expect=expect, **how)
+            ACTS[verb](agreed_shop, expect=expect, **how)
         assert "do a dry run again" in str(raised.value)
     assert stored(tmp_path) == before
-    assert ACTS[verb](shop).version == 3, "without an expectation it is done"
+    assert ACTS[verb](agreed_shop).version == 3, "without an expectation it is done"
 
 
 @pytest.mark.parametrize("verb", ["rewind", "skip", "reset"])
@@ -165,7 +136,7 @@ def test_what_is_refused_publishes_nothing_of_earlier_runs(tmp_path: Path, monke
 
 @pytest.mark.parametrize("verb", list(ACTS))
 def test_an_action_that_another_commit_overtakes_leaves_no_object(
-    verb: str, shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str, agreed_shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     correct = carry_out.correct
 
@@ -178,55 +149,38 @@ def test_an_action_that_another_commit_overtakes_leaves_no_object(
     monkeypatch.setattr(carry_out, "correct", overtaken)
     how = {"without": ["b.csv"]} if verb == "rewind" else {}
     with pytest.raises(tm.Fenced):
-        ACTS[verb](shop, **how)
-    assert versions(shop)[-1] == (2, "reset")
-    found = shop.verify(deep=True)
+        ACTS[verb](agreed_shop, **how)
+    assert versions(agreed_shop)[-1] == (2, "reset")
+    found = agreed_shop.verify(deep=True)
     assert (found.problems, found.unnamed) == ([], 0)
 
 
 @pytest.mark.parametrize("expect", ["", 3, ["main@1"]])
-def test_what_is_no_expectation_is_refused(expect: Any, shop: tm.Repository) -> None:
+def test_what_is_no_expectation_is_refused(expect: Any, agreed_shop: tm.Repository) -> None:
     with pytest.raises(tm.InvalidInput, match="expected a plan, what it requires as text, or the commit of the head"):
-        shop.replan("why", expect=expect)
-    assert [version for version, _ in versions(shop)] == [0, 1]
-
-
-def called(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any], str]:
-    capfd.readouterr()
-    status = main(list(arguments))
-    out, err = capfd.readouterr()
-    return status, json.loads(out.splitlines()[-1]) if out else {}, err
-
-
-@pytest.fixture
-def code(shop: tm.Repository, tmp_path: Path) -> list[str]:
-    """The pipeline of the shop as a file, and its root."""
-    (tmp_path / "code.py").write_text(
-        f"from pathlib import Path\nfrom tests.journeys.shop import opened\n"
-        f"p = opened(Path({str(tmp_path)!r})).opened.pipeline\n"
-    )
-    return [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root", "--json"]
+        agreed_shop.replan("why", expect=expect)
+    assert [version for version, _ in versions(agreed_shop)] == [0, 1]
 
 
 def test_in_the_shell_expect_takes_what_a_dry_run_requires(
-    code: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    agreed_code: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    status, shown, _ = called(capfd, "replan", *code, "--reason=why", "--dry-run")
+    status, shown, _ = called(capfd, "replan", *agreed_code, "--reason=why", "--dry-run")
     assert (status, shown["dry_run"], shown["requires"][:7]) == (0, True, "main@1:")
     agreed = f"--expect={shown['requires']}"
     opened(tmp_path).reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
     with pytest.raises(tm.InvalidInput):
         run(opened(tmp_path))
     for more in ([], ["--dry-run"]):
-        status, found, err = called(capfd, "replan", *code, "--reason=why", agreed, *more)
+        status, found, err = called(capfd, "replan", *agreed_code, "--reason=why", agreed, *more)
         assert (status, "not what was expected" in err + json.dumps(found)) == (4, True)
-    status, shown, _ = called(capfd, "replan", *code, "--reason=why", "--dry-run")
-    status, done, _ = called(capfd, "replan", *code, "--reason=why", f"--expect={shown['requires']}")
+    status, shown, _ = called(capfd, "replan", *agreed_code, "--reason=why", "--dry-run")
+    status, done, _ = called(capfd, "replan", *agreed_code, "--reason=why", f"--expect={shown['requires']}")
     assert (status, done["versions"], done["requires"]) == (0, [3], shown["requires"])
 
 
 def test_a_yes_on_the_terminal_is_for_what_was_shown(
-    code: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    agreed_code: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow_yes(*_: Any, **__: Any) -> bool:
         opened(tmp_path).reset(batch_time="2021-01-01T00:00:00Z", reason="another one")
@@ -234,135 +188,20 @@ def test_a_yes_on_the_terminal_is_for_what_was_shown(
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr(click, "confirm", slow_yes)
-    status, _, err = called(capfd, "rewind", *code, "--to=0", "--reason=why")
+    status, _, err = called(capfd, "rewind", *agreed_code, "--to=0", "--reason=why")
     assert status == 4, err
     assert versions(opened(tmp_path)) == [(0, "batch"), (1, "batch"), (2, "reset")]
 
 
-@pytest.mark.parametrize("verb", list(ACTS))
-def test_if_needed_returns_the_commit_of_an_earlier_try(
-    verb: str, shop: tm.Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
-    for name, value in task.items():
-        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
-    made = ACTS[verb](shop, if_needed=True)
-    assert made.version == 2
-    monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
-    assert ACTS[verb](shop, if_needed=True, expect="main@1:gone") == made
-    assert [version for version, _ in versions(shop)] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        (lambda r, **how: r.skip("bad.csv", "why", **how), lambda r, **how: r.skip("worse.csv", "why", **how)),
-        (lambda r, **how: r.rewind(0, "why", **how), lambda r, **how: r.rewind(-1, "why", **how)),
-        (
-            lambda r, **how: r.rewind(0, "why", ["b.csv"], **how),
-            lambda r, **how: r.rewind(0, "why", ["b.csv", "bad.csv"], **how),
-        ),
-        (
-            lambda r, **how: r.reset(batch_time="2020-01-01T00:00:00Z", reason="why", **how),
-            lambda r, **how: r.reset(batch_time="2020-01-02T00:00:00Z", reason="why", **how),
-        ),
-    ],
-    ids=["skip", "rewind", "rewind without", "reset"],
-)
-def test_if_needed_makes_what_an_earlier_try_of_the_task_did_not(
-    first: Call, then: Call, shop: tm.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "in" / "worse.csv").write_text("a,more\n")
-    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
-    for name, value in task.items():
-        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
-    first(shop, if_needed=True)
-    monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
-    assert first(shop, if_needed=True).version == 2
-    assert then(shop, if_needed=True).version == 3
-    assert (first(shop, if_needed=True).version, then(shop, if_needed=True).version) == (2, 3)
-
-
-@pytest.fixture
-def later_try(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """This process is a task of Airflow in its first try. Returns what makes it the second one."""
-    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
-    for name, value in task.items():
-        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
-    return lambda: monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
-
-
-def test_a_time_that_an_earlier_try_did_not_set_is_set(tmp_path: Path, later_try: Callable[[], None]) -> None:
-    def build(p: tm.Pipeline, world: World) -> None:
-        rows = world.read(p).withWatermark("at", "1 second")
-        rows.groupBy("k").agg(n=tm.count(), name="counts")
-
-    world = World(tmp_path, build, schema="k string, at timestamp")
-    world.arrive("a,2026-01-01 00:00:00\n")
-    world.run()
-    r = world.open()
-    carried = r.head.batch_time_ms
-    assert r.reset(watermark=1000, reason="why", if_needed=True).version == 1
-    r.reset(batch_time=carried - 10**6, reason="another")
-    later_try()
-    assert r.reset(watermark=1000, reason="why", if_needed=True).version == 1
-    assert r.reset(batch_time=carried, reason="why", if_needed=True).version == 3
-    with pytest.raises(tm.InvalidInput, match="found neither a watermark nor a batch time"):
-        r.reset(reason="why", if_needed=True)
-
-
-def test_a_try_on_a_branch_does_not_count_what_it_inherits(
-    shop: tm.Repository, tmp_path: Path, later_try: Callable[[], None]
-) -> None:
-    time = "2020-01-01T00:00:00Z"
-    shop.reset(batch_time=time, reason="why", if_needed=True)
-    shop.reset(batch_time="2020-01-02T00:00:00Z", reason="another")
-    shop.branch("fix")
-    later_try()
-    assert world(tmp_path).open("fix").reset(batch_time=time, reason="why", if_needed=True).version == 4
-
-
-def test_a_try_with_a_tag_that_moved_since_is_the_same(shop: tm.Repository, later_try: Callable[[], None]) -> None:
-    shop.tag("good", 0)
-    assert shop.rewind("good", "why", if_needed=True).version == 2
-    shop.tag("good", 1, move=True)
-    later_try()
-    assert shop.rewind("good", "why", if_needed=True).version == 2
-
-
-def test_actions_with_other_fields_ask_for_something_else() -> None:
-    rows = [pa.table({"k": ["a"]}), pa.table({"k": ["b"]}), "a.parquet", "b.parquet", None]
-    requeues = [Requeue(version=version, rows=one, source=source) for version in (0, 1) for one in rows
-                for source in (None, "s")]  # fmt: skip
-    migrations = [Migrate(functions={"one": len}, reason="a"), Migrate(functions={"two": len}, reason="a"),
-                  Migrate(functions={"one": max}, reason="a"), Migrate(rename={"one": "two"}, reason="a")]  # fmt: skip
-    asked = [one.asked() for one in (*requeues, *migrations)]
-    assert len(set(asked)) == len(asked)
-    again = Requeue(version=0, rows=pa.table({"k": ["a"]}), reason="another")
-    assert again.asked() == requeues[0].asked(), "the reason is compared by itself"
-
-
-def test_the_shell_says_also_in_a_dry_run_that_an_earlier_try_made_it(
-    shop: tm.Repository, code: list[str], capfd: pytest.CaptureFixture[str], later_try: Callable[[], None]
-) -> None:
-    shop.rewind(0, "why")
-    shop.rewind(-1, "why")
-    later_try()
-    asked = ["rewind", *code, "--to=0", "--reason=why", "--dry-run"]
-    assert called(capfd, *asked)[1]["requires"] == shop.rewind(0, "why", dry_run=True, if_needed=True).requires
-    status, out, _ = called(capfd, *asked, "--if-needed")
-    assert (status, out["already_committed"]) == (3, [2])
-
-
-def test_each_action_needs_a_reason(shop: tm.Repository) -> None:
+def test_each_action_needs_a_reason(agreed_shop: tm.Repository) -> None:
     for action in (tm.Repository.replan, tm.Repository.skip, tm.Repository.rewind):
         given = {"replan": (" ",), "skip": ("bad.csv", ""), "rewind": (0, "")}[action.__name__]
         with pytest.raises(tm.InvalidInput, match="the reason is empty"):
-            action(shop, *given)  # type: ignore[arg-type]
-        assert action(shop, *given, dry_run=True).lines(), "to look needs no reason"  # type: ignore[arg-type]
+            action(agreed_shop, *given)  # type: ignore[arg-type]
+        assert action(agreed_shop, *given, dry_run=True).lines(), "to look needs no reason"  # type: ignore[arg-type]
 
 
-def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Repository) -> None:
+def test_an_action_outside_of_the_registry_is_carried_out_alike(agreed_shop: tm.Repository) -> None:
     """What a verb needs is one class: a correction that changes nothing but says why."""
     from tidemill.actions.contract import Option, SeenBranch, option
 
@@ -383,21 +222,21 @@ def test_an_action_outside_of_the_registry_is_carried_out_alike(shop: tm.Reposit
         def prepare(self, context: Any, plan: Any, origin: Any, to: Any) -> Any:
             return {}
 
-    plan = carry_out.look(shop.opened, Note(reason="a note"))
-    assert carry_out.carry_out(shop.opened, Note(reason="a note"), plan).made.kind == "void"
+    plan = carry_out.look(agreed_shop.opened, Note(reason="a note"))
+    assert carry_out.carry_out(agreed_shop.opened, Note(reason="a note"), plan).made.kind == "void"
     with pytest.raises(tm.Fenced):
-        carry_out.carry_out(shop.opened, Note(reason="a note"), plan)
+        carry_out.carry_out(agreed_shop.opened, Note(reason="a note"), plan)
 
 
 @pytest.mark.parametrize("verb", list(ACTS))
 def test_an_action_that_nothing_precedes_looks_once(
-    verb: str, shop: tm.Repository, monkeypatch: pytest.MonkeyPatch
+    verb: str, agreed_shop: tm.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = ACTS[verb](shop, dry_run=True)
+    plan = ACTS[verb](agreed_shop, dry_run=True)
     looks, kind = [], ACTIONS[verb]
     original = kind.look
     monkeypatch.setattr(kind, "look", lambda *given: looks.append(1) or original(*given))
-    assert ACTS[verb](shop, expect=plan).version == 2
+    assert ACTS[verb](agreed_shop, expect=plan).version == 2
     assert len(looks) == 1
 
 
@@ -446,13 +285,13 @@ def test_other_columns_than_those_that_were_agreed_to_are_not_searched(tmp_path:
 
 
 def test_a_rewind_of_another_folder_than_that_which_was_agreed_to_is_refused(
-    shop: tm.Repository, tmp_path: Path
+    agreed_shop: tm.Repository, tmp_path: Path
 ) -> None:
-    plan = shop.rewind(0, "why", dry_run=True)
+    plan = agreed_shop.rewind(0, "why", dry_run=True)
     elsewhere = opened(tmp_path, sink=tm.Json(str(tmp_path / "elsewhere")))
     with pytest.raises(tm.Fenced, match="nothing has changed"):
         elsewhere.rewind(0, "why", expect=plan)
-    assert shop.rewind(0, "why", expect=plan).version == 2
+    assert agreed_shop.rewind(0, "why", expect=plan).version == 2
 
 
 def test_upkeep_gives_up_no_version_that_was_not_agreed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

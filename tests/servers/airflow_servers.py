@@ -120,16 +120,19 @@ class AirflowServers:
         A worker of the LocalExecutor inherits the scheduler's connections. So a transaction of a killed scheduler keeps
         its locks until the worker's task ends, and other schedulers leave the rows alone that it had locked.
         """
-        is_open = (
-            "SELECT 1 FROM pg_stat_activity "
-            "WHERE xact_start IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        )
         pid = self.pids[component]
 
         def killed() -> bool:
             os.kill(pid, signal.SIGSTOP)
             try:
-                quiet_at = time.monotonic() + 1  # other servers end theirs within a second
+                time.sleep(0.1)  # what it has sent before arrives
+                ((stopped_at,),) = self.query("SELECT clock_timestamp()::text")
+                # Transactions that began later are of other servers. On a busy machine one of them is always open.
+                is_open = (
+                    f"SELECT 1 FROM pg_stat_activity WHERE xact_start <= '{stopped_at}'::timestamptz "
+                    "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                )
+                quiet_at = time.monotonic() + 5  # other servers end theirs soon
                 while (found := self.query(is_open)) and time.monotonic() < quiet_at:
                     time.sleep(0.02)
                 if not found:

@@ -292,7 +292,7 @@ class _Range:
                 label = given[number].port.label
                 rejects = failed_rejects(failed.rows, failed.reasons, failed.numbers, label, split)
                 # What an operator emitted is not found in a file, though it was emitted for a row there.
-                is_emitted = not failed.is_read or (split is not None and bool(is_given_back(split)))
+                is_emitted = not failed.is_read or (split is not None and is_given_back(split))
                 if is_emitted:
                     rejects = with_given(rejects, label, failed.rows)
                 self.failed.setdefault(None if is_emitted else failed.split, []).append(rejects)

@@ -213,15 +213,9 @@ class Job:
 
     def has_one_row_a_place(self, operator: str) -> bool:
         """Whether each row of the plan reaches an operator once at most, and nothing but rows of the plan does."""
-        by_number, waiting = {one.number: one for one in self.nodes}, list(self._parents(operator))
-        sources: list[str] = []
-        while waiting:
-            node = by_number[waiting.pop()]
-            if node.operator is not None:
-                return False
-            sources += [] if node.source is None else [node.source]
-            waiting.extend(node.parents)
-        return len(set(sources)) == len(sources)
+        ends = list(self._ends_above(self._parents(operator)))
+        sources = [one.source for one in ends if one.source is not None]
+        return len(sources) == len(ends) == len(set(sources))
 
     def operators_above(self, *nodes: int) -> set[str]:
         """Return the operators whose outputs reach some nodes through stateless steps. A node may be one itself."""

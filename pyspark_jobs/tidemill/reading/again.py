@@ -20,10 +20,8 @@ from ..operators.contract import Handle
 from ..pipeline.job import Job, Placed, Port
 from ..protocol.log import Log
 from ..protocol.records import Commit, Plan
-from ..protocol.time import before_batch
 from ..repo.opened import Opened
-from ..repo.operators import initial_state, live_state
-from ..run.assemble import active_ms
+from ..run.execute import batch_after
 from ..store import Store
 from ..values import dataclass
 
@@ -51,21 +49,8 @@ def _data(items: Any) -> list[Any]:
 
 
 def _batch(repo: Opened, plan: Plan, job: Job) -> Batch:
-    before = _before(repo, plan)
-    return _Unstored(
-        job=job,
-        plan=plan,
-        attempt="again",
-        root=repo.task_root,
-        storage_options=repo.storage_options,
-        settings=repo.settings,
-        state={name: maps for name, maps in live_state(repo, before).items() if name in job.operators},
-        watermarks=before_batch(job.watermarks, {} if before is None else before.watermarks),
-        active=active_ms(before),
-        begins=frozenset(initial_state(repo, before)),
-        tasks=1,
-        assignment=(tuple(range(len(plan.splits))),),
-    )
+    batch = batch_after(repo, _before(repo, plan), plan, job, _Unstored)
+    return dataclasses.replace(batch, attempt="again", assignment=(tuple(range(len(plan.splits))),))
 
 
 def _before(repo: Opened, plan: Plan) -> Commit | None:

@@ -122,26 +122,32 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
 
 
 def _batch(repo: Opened, head: Commit | None, plan: Plan, way: Way) -> Batch:
-    job = repo.job
-    cut = cut_of(job, repo.settings, head, plan)
+    cut = cut_of(repo.job, repo.settings, head, plan)
     count = task_count(plan, way.engine, way.tasks, cut)
-    return assigned(
-        Batch(
-            job=job,
-            plan=plan,
-            attempt=uuid.uuid4().hex[:12],
-            root=repo.task_root,
-            storage_options=repo.storage_options,
-            settings=repo.settings,
-            state={name: maps for name, maps in live_state(repo, head).items() if name in job.operators},
-            watermarks=before_batch(job.watermarks, {} if head is None else head.watermarks),
-            active=active_ms(head),
-            begins=frozenset(initial_state(repo, head)),
-            tasks=count,
-            early=way.early,
-            being_read=way.being_read if way.engine.name == "local" else {},
-        ),
-        scatter_count(way.engine, count, cut),
+    batch = dataclasses.replace(
+        batch_after(repo, head, plan, repo.job),
+        attempt=uuid.uuid4().hex[:12],
+        tasks=count,
+        early=way.early,
+        being_read=way.being_read if way.engine.name == "local" else {},
+    )
+    return assigned(batch, scatter_count(way.engine, count, cut))
+
+
+def batch_after(repo: Opened, head: Commit | None, plan: Plan, job: Job, made: type[Batch] = Batch) -> Batch:
+    """Return the batch of a plan after a version, as one task, still without an attempt and an assignment of splits."""
+    return made(
+        job=job,
+        plan=plan,
+        attempt="",
+        root=repo.task_root,
+        storage_options=repo.storage_options,
+        settings=repo.settings,
+        state={name: maps for name, maps in live_state(repo, head).items() if name in job.operators},
+        watermarks=before_batch(job.watermarks, {} if head is None else head.watermarks),
+        active=active_ms(head),
+        begins=frozenset(initial_state(repo, head)),
+        tasks=1,
     )
 
 

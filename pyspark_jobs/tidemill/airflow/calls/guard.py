@@ -1,14 +1,16 @@
-"""A script that makes a command end with its parent: `python -I -S guard.py PARENT_PID COMMAND…`.
+"""A script that makes a command end with its parent: `python -P guard.py PARENT_PID ARGUMENTS…`.
 
-It ties its own process to the parent and then executes the command in it. It uses only the standard library, because
-it runs in any interpreter. INVARIANT: when the parent ends, for whatever reason, Linux kills the command. On other
-systems the command runs without this guarantee.
+It ties its own process to the parent and then does what `python -m tidemill ARGUMENTS…` does, in the same interpreter,
+because a second one would have to start. It uses only the standard library until
+then. INVARIANT: when the parent ends, for whatever reason, Linux kills the command. On other systems the command runs
+without this guarantee.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import sys
 
 _PR_SET_PDEATHSIG = 1
@@ -29,6 +31,16 @@ def die_with(parent_pid: int) -> None:
         sys.exit(_PARENT_IS_GONE)
 
 
+def run_tidemill() -> None:
+    """Run the package as `python -m` does, with the same message if it is not installed."""
+    try:
+        runpy.run_module("tidemill", run_name="__main__", alter_sys=True)
+    except ImportError as error:
+        if error.name is not None:  # raised by an import, not by the search for the package
+            raise
+        sys.exit(f"{sys.executable}: {error}")
+
+
 if __name__ == "__main__":
-    die_with(int(sys.argv[1]))
-    os.execvp(sys.argv[2], sys.argv[2:])
+    die_with(int(sys.argv.pop(1)))
+    run_tidemill()

@@ -119,10 +119,10 @@ class Child:
                 f"cannot start the command in `{cwd}`: no such folder",
                 hint="set `cwd=` to a folder that exists on the worker",
             )
-        guarded = [self._python, "-I", "-S", os.path.abspath(guard.__file__), str(os.getpid()), self._python]
+        guarded = [self._python, "-P", os.path.abspath(guard.__file__), str(os.getpid())]
         try:
             return subprocess.Popen(
-                [*guarded, "-P", "-m", "tidemill", *self._command.arguments()],
+                [*guarded, *self._command.arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -276,8 +276,10 @@ def _left(process: subprocess.Popen[bytes]) -> list[int]:
 
 def _wait_until(done: Callable[[], bool], seconds: float) -> None:
     give_up = time.monotonic() + seconds
+    pause = 0.001
     while not done() and time.monotonic() < give_up:
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -7,6 +7,7 @@ INVARIANT: `rows_from_json` of `rows_to_json` returns equal rows.
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -104,6 +105,7 @@ def _object(fields: list[tuple[str, str, pa.DataType]], depth: int) -> str:
     return f"('{{' || concat_ws(',', {', '.join(parts)}) || '}}')" if parts else "'{}'"
 
 
+@functools.lru_cache(4096)
 def _name(name: str) -> str:
     text: str = connections.for_files().execute("SELECT CAST(to_json(?::VARCHAR) AS VARCHAR)", [name]).fetchall()[0][0]
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import PIPELINE, arrive, files, opened, world
 from tests.world import run
+from tidemill import names
 from tidemill.cli.main import main
+from tidemill.protocol.codec import encode
 
 
 @pytest.fixture
@@ -53,6 +56,22 @@ def test_bytes_that_changed_are_found_by_deep_only(shop: Path, capsys: pytest.Ca
     assert verify() == 0
     assert verify("--deep") == 1
     assert "found checksum" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part_bytes", [4 << 20, 40])
+def test_a_state_with_other_rows_than_its_commit_says_is_found_by_deep_only(
+    part_bytes: int, shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tidemill.verifying.verify._PART_BYTES", part_bytes)  # counted in one part, in all
+    assert verify("--deep") == 0
+    head = opened(shop).opened.log.head()
+    assert head is not None
+    (counts,) = head.rows["counts"].values()
+    more = {**head.rows, "counts": dict.fromkeys(head.rows["counts"], counts + 1)}
+    (shop / "root/shop" / names.commit("main", head.version)).write_bytes(encode(replace(head, rows=more)))
+    capsys.readouterr()
+    assert (verify(), verify("--deep")) == (0, 1)
+    assert f"of operator `counts`: found {counts} rows, expected {counts + 1}" in capsys.readouterr().out
 
 
 def test_published_files_may_go_but_not_change(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ before what they name, and a run at work beside it is not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from .. import _native, names
 from ..errors import InvalidInput
@@ -25,8 +25,8 @@ from .objects import Objects, OnChecked
 from .published import PublishedVersions
 from .records import Records, live_branches
 
-_PARTS = 16
-"""In how many parts the rows of a map are counted, so that memory is bounded by a part."""
+_MOST_PARTS, _PART_BYTES = 16, 4 << 20
+"""The rows of a map are counted in parts of about so many bytes, so that merging them takes the memory of a part."""
 _DATA = ("output/", "quarantine/", "state/")
 
 
@@ -111,7 +111,7 @@ def _count_rows(repo: Opened, head: Commit, found: Findings) -> None:
         with found.of(name, affects):
             rows = sum(
                 len(open_map(repo.store, repo.cache, columns, segments, lo, hi).map)
-                for lo, hi in _cut(HASH_END + 1, _PARTS)
+                for lo, hi in _cut(HASH_END + 1, _parts(segments))
             )
             if rows != expected:
                 found.add(name, f"{what}: found {rows} rows, expected {expected}", affects)
@@ -129,6 +129,11 @@ def _maps(repo: Opened, head: Commit) -> Iterator[tuple[str, _native.MapSchema, 
                 yield f"map `{name}` of operator `{operator}`", columns, segments, expected
     for expected in head.rows.get(names.LEDGER, {}).values():
         yield "the ledger", LEDGER_SCHEMA, head.ledger, expected
+
+
+def _parts(segments: Sequence[Segment]) -> int:
+    """Return into how many ranges to cut a map. Each range reads the segments once more, if they are not cached."""
+    return min(_MOST_PARTS, 1 + sum(segment.size for segment in segments) // _PART_BYTES)
 
 
 def _cut(end: int, parts: int) -> Iterator[tuple[int, int]]:

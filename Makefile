@@ -7,13 +7,13 @@ PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
 # One worker runs all tests of a file, so that they share fixtures. The longest files begin first (tests/later.py).
 FILES := --dist loadfile --no-loadscope-reorder
-# One more than there are cores, because tests wait for processes that they start; on two cores, 3.
-WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? cores + 1 : 4)))
+# Two more than there are cores, because tests wait for processes that they start; on two cores, 4.
+WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 2 ? cores + 2 : 4)))
 PARALLEL := --numprocesses $(WORKERS) $(FILES)
 IN_MEMORY := PYTEST_DEBUG_TEMPROOT="$$(.ci/memory 4)"
 # Each worker may have Spark, Airflow and an S3 server at the same time, which take about 3 GB of memory, and wait for
 # them half of the time. The environments of the wheels take some GB.
-SERVERS := --numprocesses 3 $(FILES)
+SERVERS := --numprocesses 4 $(FILES)
 FUZZ := segment
 # With the settings of `make build`, or pyo3 and the binding would be compiled again after each change between the two.
 CARGO = PYO3_BUILD_EXTENSION_MODULE=1 \

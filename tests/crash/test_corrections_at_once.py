@@ -33,7 +33,7 @@ from tests.exhaustive import EXHAUSTIVE
 from tidemill.publishing import correct
 
 pytestmark = pytest.mark.slow("two callers at once")
-ROUNDS = 4 if EXHAUSTIVE else 2
+ROUNDS = 4 if EXHAUSTIVE else 1
 
 
 @pytest.fixture

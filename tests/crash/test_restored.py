@@ -22,8 +22,8 @@ from tests.crash.worlds import BEFORE, MORE, Place, Snapshot
 
 PARTS = ("refs", "branches", "state", "output", "quarantine", "published")
 OLDER = MORE + 1
-SAMPLE = 40
-MANY = {"memory": 60, "folder": 25}
+SAMPLE = 25
+MANY = {"memory": 25, "folder": 20}
 """How many combinations a slow test tries, of 728."""
 
 

@@ -73,7 +73,7 @@ PAGES_NEED: dict[str, Callable[[Runner], None]] = {
     "docs/guides/pull-request.md": year_of_sales,
 }
 """What a page takes as given, by its name: run before its first block."""
-SLOW_PAGES = {"docs/guides/pull-request.md": pytest.mark.slow("a year of real data, replayed twice", seconds=80)}
+SLOW_PAGES = {"docs/guides/pull-request.md": pytest.mark.servers("replay a year of real data twice", seconds=80)}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tidemill.store.fault import Crash, Fault
 
 pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=60)
 FAILURES = 3
-"""How often an action is tried, in other ways than the one before it. An exhaustive run tries each write in all ways."""
+"""How often an action is tried, in other ways than the last one. An exhaustive run tries all writes in all ways."""
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 Each of the two succeeds or is refused. Then the log has no gap and no number twice, no row is lost or doubled, sinks
 show the effective history, and `verify` finds nothing. A run that follows finishes everything.
-`TIDEMILL_SCHEDULES` sets the number of seeds for each pair (default: 1, and for a sample of the pairs), `TIDEMILL_SEED` the
-first one, and `TIDEMILL_PAIR` (such as `run+forget`) chooses one pair.
+`TIDEMILL_SCHEDULES` sets the number of seeds for each pair (default: 1, and for a sample of the pairs),
+`TIDEMILL_SEED` the first one, and `TIDEMILL_PAIR` (such as `run+forget`) chooses one pair.
 """
 
 from __future__ import annotations

@@ -577,11 +577,11 @@ class ActionMethods(Reader):
 
         The branch must start from this one and must have read all that this one has read since. `catch_up` first
         replays what is missing, with this code, on `engine` or the session `spark`, as `replay` does. `outputs`:
-        "correct" withdraws what was published since the fork, and publishes what the branch made instead; "keep"
-        leaves what is published as it is. A function of `foreachBatch` is called with the versions that no longer
-        count. Files of a sink that this code does not have are deleted where they were published.
-        `accept_output_change`: write a sink with other columns than before. `drop`: operators that the branch does not
-        have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
+        "correct" withdraws what was published since the fork, and publishes what the branch made instead, but leaves
+        files alone that are the same; "keep" leaves what is published as it is. A function of `foreachBatch` is called
+        with the versions that no longer count. Files of a sink that this code does not have are deleted where they were
+        published. `accept_output_change`: write a sink with other columns than before. `drop`: operators that the
+        branch does not have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
 
         `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the
         branch, if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published.

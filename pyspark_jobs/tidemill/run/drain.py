@@ -141,7 +141,7 @@ class Drain:
             self._backlog.at(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(repo, head))
         if head is not None and rules_of(head).withdraws:
-            withdraw_strays(repo, head, first_suspect(head))
+            withdraw_strays(repo, head, first_suspect(repo, head))
         if repo.publishes:
             check_outputs(repo, head, self.limits.accepted)
         return head
@@ -285,8 +285,8 @@ class Drain:
             return NOT_SHARED
         if self._shared is None:
             self._shared = check_owners(self.repo, head, self.limits.accepted)
-            if head is not None and may_have_strays(head):
-                withdraw_strays(self.repo, head, first_suspect(head))
+            if head is not None and may_have_strays(self.repo, head):
+                withdraw_strays(self.repo, head, first_suspect(self.repo, head))
         return self._shared
 
     def _replace_sinks(self, head: Commit | None) -> None:

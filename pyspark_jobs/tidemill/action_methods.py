@@ -106,8 +106,9 @@ class ActionMethods(Reader):
     @overload
     def skip(
         self,
-        file: str | tuple[str, str],
-        reason: str,
+        file: str | tuple[str, str] | None = None,
+        reason: str = "",
+        withdrawn: bool = False,
         *,
         dry_run: Literal[False] = False,
         expect: Expect | None = None,
@@ -116,8 +117,9 @@ class ActionMethods(Reader):
     @overload
     def skip(
         self,
-        file: str | tuple[str, str],
-        reason: str,
+        file: str | tuple[str, str] | None = None,
+        reason: str = "",
+        withdrawn: bool = False,
         *,
         dry_run: Literal[True],
         expect: Expect | None = None,
@@ -125,8 +127,9 @@ class ActionMethods(Reader):
     ) -> SkipPlan: ...
     def skip(
         self,
-        file: str | tuple[str, str],
-        reason: str,
+        file: str | tuple[str, str] | None = None,
+        reason: str = "",
+        withdrawn: bool = False,
         *,
         dry_run: bool = False,
         expect: Expect | None = None,
@@ -139,8 +142,11 @@ class ActionMethods(Reader):
         commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
         source says `overwritten="new"`.
 
-        `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
-        another run commits first; then nothing has changed.
+        `withdrawn`, instead of a file: all files that were read, and that the pipeline which published them has
+        withdrawn since. Runs fail because of them. The rows that were read of them stay, and the next run continues.
+
+        `InvalidInput` for a file that was read already, for an unknown file, if no file was withdrawn, or if `reason`
+        is empty. `Fenced` if another run commits first; then nothing has changed.
 
         `dry_run`: change nothing, and return what would happen: a plan with `lines()`, `as_dict()` and `requires`.
         `expect`: such a plan, or its `requires`, or the commit of the head. `Fenced` if something else would happen
@@ -150,7 +156,9 @@ class ActionMethods(Reader):
         from .actions.carry_out import act
         from .actions.skip import Skip
 
-        made: Commit | SkipPlan = act(self.opened, Skip(file=file, reason=reason), dry_run, expect, if_needed)
+        made: Commit | SkipPlan = act(
+            self.opened, Skip(file=file, reason=reason, withdrawn=withdrawn), dry_run, expect, if_needed
+        )
         return made
 
     @overload
@@ -569,11 +577,11 @@ class ActionMethods(Reader):
 
         The branch must start from this one and must have read all that this one has read since. `catch_up` first
         replays what is missing, with this code, on `engine` or the session `spark`, as `replay` does. `outputs`:
-        "correct" withdraws what was published since the fork, and publishes what the branch made instead; "keep"
-        leaves what is published as it is. A function of `foreachBatch` is called with the versions that no longer
-        count. Files of a sink that this code does not have are deleted where they were published.
-        `accept_output_change`: write a sink with other columns than before. `drop`: operators that the branch does not
-        have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
+        "correct" withdraws what was published since the fork, and publishes what the branch made instead, but leaves
+        files alone that are the same; "keep" leaves what is published as it is. A function of `foreachBatch` is called
+        with the versions that no longer count. Files of a sink that this code does not have are deleted where they were
+        published. `accept_output_change`: write a sink with other columns than before. `drop`: operators that the
+        branch does not have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
 
         `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the
         branch, if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published.

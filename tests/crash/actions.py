@@ -186,6 +186,25 @@ def branched_with_another_sink(world: Place) -> None:
     with_another_sink(world).open().replay(1, into="fix", engine="local")
 
 
+def with_other_counts(world: Place) -> Place:
+    """The world of code that counts one number less. What it makes of users is the same."""
+    return world.but(users(but=1))
+
+
+def branched_with_other_counts(world: Place) -> None:
+    """A branch has been replayed by code whose results differ in one sink, and is level."""
+    two_operators(world)
+    with_other_counts(world).open().replay(1, into="fix", engine="local")
+
+
+def promoted_with_other_counts(world: Place) -> None:
+    """Such a branch was promoted, and a batch has come since."""
+    branched_with_other_counts(world)
+    other = with_other_counts(world)
+    other.open().promote("fix")
+    other.run(1)
+
+
 def replay_and_promote(world: Place) -> Any:
     """A branch is replayed, and takes the place of the versions since its start."""
     world.open().replay(1, into="fix", engine="local")
@@ -253,6 +272,12 @@ ACTIONS = {
     "replay and promote": Action(two_operators, replay_and_promote, is_once=True),
     "promote another sink": Action(
         branched_with_another_sink, lambda world: with_another_sink(world).open().promote("fix"), is_once=True
+    ),
+    "promote other counts": Action(
+        branched_with_other_counts, lambda world: with_other_counts(world).open().promote("fix"), is_once=True
+    ),
+    "rewind to before other counts": Action(
+        promoted_with_other_counts, lambda world: with_other_counts(world).open().rewind(1, "a test"), is_once=True
     ),
     "replay an operator": Action(two_operators, replay_an_operator, is_once=True),
     "forget": Action(tagged, forget, is_once=False),

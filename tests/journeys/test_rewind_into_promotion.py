@@ -101,7 +101,7 @@ def test_a_preview_says_whose_results_come_back_and_which_files_wait(promoted: P
         "results are those of the code of branch `fix`, as version 3 promoted them",
         "undone: version 3",
         "1 file (`5.csv`) will be read again",
-        "sink `sums`: files are deleted: version 3",
+        "sink `sums`: files are deleted: version 3, but for files that branch `fix` has made up to then",
         "sink `sums`: what branch `fix` made is published again: version 1",
     ]
     assert (plan.as_dict()["of_branch"], plan.as_dict()["results"]) == ("fix", plan.results)

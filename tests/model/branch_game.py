@@ -15,7 +15,7 @@ from pathlib import Path
 
 import tidemill as tm
 from tests.model import branches as naive
-from tests.model.branch_pipeline import number_of, pipeline
+from tests.model.branch_pipeline import keeps_names, number_of, pipeline
 from tests.model.branches import Code, Input, Version
 
 UNCACHED = {"tidemill.disk_cache_bytes": 0}
@@ -315,9 +315,10 @@ class Game:
             before = self.open(line.name).head
             number = None if before is None else before.version
             try:
-                made = self.open(target.name, line.code).promote(
-                    line.name, outputs=outputs, catch_up=catch_up, engine="local"
-                )
+                with keeps_names(self.folder):
+                    made = self.open(target.name, line.code).promote(
+                        line.name, outputs=outputs, catch_up=catch_up, engine="local"
+                    )
             finally:
                 after = self.open(line.name).head
                 if catch_up and after is not None and after.version != number:
@@ -343,7 +344,8 @@ class Game:
         theirs = self.chance.choice(own)
 
         def act() -> str:
-            made = self.open("main", line.code).rewind(f"{name}@{theirs.number}", "a test")
+            with keeps_names(self.folder):
+                made = self.open("main", line.code).rewind(f"{name}@{theirs.number}", "a test")
             main.add(naive.rewind_into(line.fork, theirs, made.version))
             main.code = line.code
             return f"{name}@{theirs.number} as {made.version}"

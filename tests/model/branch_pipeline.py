@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,18 @@ def state(r: tm.Repository, number: int) -> dict[str, dict[Any, Any]]:
 
 def plain(version: Version) -> dict[str, dict[Any, Any]]:
     return {**version.state, "seen": {key: total for key, (total, _) in version.state["seen"].items()}}
+
+
+@contextmanager
+def keeps_names(folder: Path) -> Iterator[None]:
+    """Check that published files with the content of files before have their names."""
+    before = _published(folder)
+    yield
+    after = _published(folder)
+    assert {content: after[content] for content in before.keys() & after.keys()}.items() <= before.items()
+
+
+def _published(folder: Path) -> dict[tuple[str, bytes], str]:
+    """Return the names of published files, by folder and content."""
+    found = (path for path in (folder / "out").rglob("*") if path.is_file())
+    return {(str(path.parent), path.read_bytes()): path.name for path in found}

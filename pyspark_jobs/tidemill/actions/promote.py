@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 class PromotePlan(ActionPlan):
     """What will happen.
 
-    `declared` are the sinks that this code has. `behind`: versions that the branch has to repeat first, with `catch_up`
-    in a dry run.
+    `declared` are the sinks that this code has, `keeping` those of them that show unchanged files as they are.
+    `behind`: versions that the branch has to repeat first, with `catch_up` in a dry run.
     """
 
     found: Found = field(repr=False)
     outputs: str
     declared: frozenset[str]
+    keeping: frozenset[str]
     behind: list[int]
     places: dict[str, str]
     """By sink of this code: where it publishes."""
@@ -69,7 +70,10 @@ class PromotePlan(ActionPlan):
             yield f"first, {what} ({versions_of(found.empty)}), {why}"
         for sink, those in found.withdraws.items():
             lacks = "" if sink in self.declared else ", which this code does not have"
-            yield f"sink `{sink}`{lacks}: what was published of {versions_of(those)} is withdrawn"
+            stays = (
+                ", but for files that the branch has made, too" if sink in self.keeping and sink in found.adds else ""
+            )
+            yield f"sink `{sink}`{lacks}: what was published of {versions_of(those)} is withdrawn{stays}"
         for sink, those in found.adds.items():
             are = f"{versions_of(those)} of the branch {'is' if len(those) == 1 else 'are'}"
             yield f"sink `{sink}`: {are} {'published' if sink in self.declared else 'kept in the repository'}"
@@ -91,7 +95,7 @@ class Promote(CommitAction):
     """Take over the state of the branch NAME, by a commit of PIPELINE.
 
     The versions since the start of the branch leave the history, as in a rewind. Their published files are deleted, and
-    those of the branch are published instead. `rewind` undoes it.
+    those of the branch are published instead. Files that are the same keep their names. `rewind` undoes it.
     """
 
     verb = "promote"
@@ -104,11 +108,11 @@ class Promote(CommitAction):
 
     The branch must start from this one and must have read all that this one has read since. `catch_up` first
     replays what is missing, with this code, on `engine` or the session `spark`, as `replay` does. `outputs`:
-    "correct" withdraws what was published since the fork, and publishes what the branch made instead; "keep"
-    leaves what is published as it is. A function of `foreachBatch` is called with the versions that no longer
-    count. Files of a sink that this code does not have are deleted where they were published.
-    `accept_output_change`: write a sink with other columns than before. `drop`: operators that the branch does not
-    have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
+    "correct" withdraws what was published since the fork, and publishes what the branch made instead, but leaves
+    files alone that are the same; "keep" leaves what is published as it is. A function of `foreachBatch` is called
+    with the versions that no longer count. Files of a sink that this code does not have are deleted where they were
+    published. `accept_output_change`: write a sink with other columns than before. `drop`: operators that the
+    branch does not have, whose state ends. The commit records `reason`. `rewind` undoes a promotion.
 
     `InvalidInput` if the branch does not fit, if the fork was rewound, if this code lacks what began on the
     branch, if an operator would end that `drop` does not name, or if a sink cannot withdraw what it has published.
@@ -203,6 +207,7 @@ class Promote(CommitAction):
     def look(self, repo: Opened, seen: SeenBranch) -> PromotePlan:
         """Return what will happen. `InvalidInput` if the branch does not fit, or has not read all input."""
         from ..branches.against import behind
+        from ..sinks.asked import keeps_unchanged
 
         outputs = repo.job.outputs.items()
         return PromotePlan(
@@ -211,6 +216,7 @@ class Promote(CommitAction):
             found=self._found(repo),
             outputs=self.outputs,
             declared=frozenset(sink for sink, output in outputs if output.sink is not None),
+            keeping=frozenset(sink for sink, output in outputs if keeps_unchanged(output.sink)),
             behind=behind(repo, self.branch) if self.catch_up else [],
             places={sink: output.sink.uri for sink, output in outputs if output.sink is not None},
         )

@@ -90,7 +90,8 @@ class RewindPlan(ActionPlan):
             lines.append(f"{self._shown(self.gone)} read since then: gone, so these rows are lost")
         for sink, those in self.withdraws.items():
             done = "function is called with withdrawn=" if sink in self.functions else "files are deleted:"
-            lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
+            stays = "" if sink in self.functions or self.into is None else self.into.stays(sink)
+            lines.append(f"sink `{sink}`: {done} {versions_of(those)}{stays}")
         for sink, those in self.adds.items():
             is_function = sink in self.functions
             done = "function is called again with the rows of" if is_function else "files are published again:"

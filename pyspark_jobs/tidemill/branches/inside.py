@@ -46,6 +46,10 @@ class Inside:
         """How a user writes the version: `fix@2`."""
         return f"{self.name}@{self.target.version}"
 
+    def stays(self, sink: str) -> str:
+        """Return what is not deleted from a sink, in words."""
+        return f", but for files that branch `{self.name}` has made up to then" if sink in self.added else ""
+
     @property
     def needed(self) -> Needed:
         """The versions of the branch that must be kept until the rewind is committed."""

@@ -16,7 +16,7 @@ from ..errors import InvalidInput
 from ..names import LEDGER
 from ..pipeline.part import Part
 from ..protocol.kinds import Changes, rules_of
-from ..protocol.records import Commit, Plan, SkippedFile, Split, VersionOf
+from ..protocol.records import Commit, Plan, SinkRead, SkippedFile, Split, VersionOf
 from ..publishing.correct import correct
 from ..repo.discard import discard
 from ..repo.ledger import store_left_out, store_requeued, store_skipped
@@ -169,6 +169,7 @@ class ReplayDrain(Drain):
             return ours
         steps = self.repeating
         recorded = steps.commit(plan.replays)
+        ours = dataclasses.replace(ours, sinks_read=_sinks_of_both(ours, recorded))
         try:
             if self.partial is not None:
                 ours = self.partial.merged(head, recorded, ours)
@@ -262,6 +263,12 @@ class ReplayDrain(Drain):
             changes |= {"requeued": splits, "released": commit.released, "waiting": [*waiting, *splits]}
         rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
         return correct(self.repo, origin, kind, changes | {"ledger": stored.segments, "rows": rows})
+
+
+def _sinks_of_both(ours: Commit, recorded: Commit) -> list[SinkRead]:
+    """Return the sinks that a repeated batch reads. It cannot read what was withdrawn before."""
+    both = {dataclasses.replace(one, through=-1): one for one in (*recorded.sinks_read, *ours.sinks_read)}
+    return sorted(both.values())
 
 
 def _as_they_wait(head: Commit | None, splits: Sequence[Split]) -> list[Split]:

@@ -44,7 +44,7 @@ _OMITTED = {
     "shown_by", "sink", "forgotten", "forgotten_at", "replays", "computed", "promoted", "promotions", "state_changes",
     "kept_late_rows", "late_examples", "bad_files", "quarantined_files", "released", "follows", "following",
     "operators_through", "peak_memory_bytes", "position", "positions", "late_inputs", "reached_rows", "failed_rows",
-    "behind", "late_behind", "failed_behind", "asked", "given", "without",
+    "behind", "late_behind", "failed_behind", "asked", "given", "without", "sinks_read",
     "found_by", "left", "again",
 }  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""

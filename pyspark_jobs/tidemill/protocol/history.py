@@ -89,6 +89,15 @@ def is_shown(head: Commit, record: int, sink: str = "") -> bool:
     return any(shown_by(head, version, sink) == record for one in shown for version in range(one.first, one.last + 1))
 
 
+def corrections(head: Commit, since: int = -1) -> list[int]:
+    """Return the versions after `since` that rewinds and promotions replaced, and these corrections, oldest first.
+
+    Without the corrections that replaced nothing.
+    """
+    found = {one for first, last in head.replaced for one in range(max(first, since + 1), last + 2)}
+    return sorted(one for one in found if since < one <= head.version)
+
+
 def shown(head: Commit | None, sink: str = "") -> dict[int, int]:
     """Return the record that shows each version of the effective history in a sink, by version. See `shown_by`."""
     by = {version: version for version in effective(head)}

@@ -26,6 +26,7 @@ from .records import (
     Renamed,
     Segment,
     Shown,
+    SinkRead,
     SkippedFile,
     Split,
     VersionOf,
@@ -64,6 +65,7 @@ class Changes(TypedDict, total=False):
     sinks: dict[str, dict[str, Any]]
     sources: dict[str, dict[str, Any]]
     positions: dict[str, str]
+    sinks_read: list[SinkRead]
     next_deadline: dict[str, EventMs]
     withdraws: dict[str, list[VersionOf]]
     adds: dict[str, list[AddedOutput]]
@@ -101,12 +103,12 @@ BATCH = frozenset({
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
     "operators", "schemas", "sinks", "sources", "positions", "next_deadline", "furthest", "late_examples",
     "durations_ms", "peak_memory_bytes", "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine",
-    "waiting", "renamed", "state_changes", "skipped",
+    "waiting", "renamed", "state_changes", "skipped", "sinks_read",
 })  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = frozenset({
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "operators", "schemas", "sources",
-    "positions", "next_deadline", "waiting", "renamed",
+    "positions", "next_deadline", "waiting", "renamed", "sinks_read",
 })  # fmt: skip
 """What a rewind takes from the version that it restores."""
 _SHOWN = frozenset({"withdraws", "adds", "shown_by"})

@@ -338,6 +338,21 @@ class SkippedFile:
     size: Count
 
 
+@dataclass(frozen=True, order=True)
+class SinkRead:
+    """A sink of another pipeline under the root, from which a source reads files.
+
+    `uuid` is the beginning of its repository's, as in the names of the files. What versions of that repository up to
+    `through` have withdrawn was looked for among the files that were read.
+    """
+
+    source: str
+    pipeline: str
+    sink: str
+    uuid: str
+    through: Version
+
+
 @dataclass(frozen=True)
 class Forgotten:
     """Keys of an operator that version `version` forgot, as salted hashes, so that their absence can be verified.
@@ -462,6 +477,8 @@ class Commit(NotebookResult):
     oldest_waiting_ms: EventMs | None = None
     positions: dict[str, str] = field(default_factory=dict)
     """How far sources were read that no ledger remembers, each by a text that only the source understands."""
+    sinks_read: list[SinkRead] = field(default_factory=list)
+    """The sinks of other pipelines under the root from which the sources read files."""
     airflow: dict[str, str] = field(default_factory=dict)
     engine: dict[str, str] = field(default_factory=dict)
     asked: str = ""

@@ -80,6 +80,7 @@ def _inherited(origin: Origin) -> Commit:
         sinks={} if head is None else head.sinks,
         sources={} if head is None else head.sources,
         positions={} if head is None else head.positions,
+        sinks_read=[] if head is None else head.sinks_read,
         code={},
         next_deadline={} if head is None else head.next_deadline,
         published_through=-1,

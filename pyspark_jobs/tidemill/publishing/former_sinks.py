@@ -7,7 +7,7 @@ anybody else. Whether a sink can be withdrawn from in this way is checked before
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..errors import InvalidInput
 from ..protocol.records import Published
@@ -38,14 +38,14 @@ def withdraw_former(records: Sequence[Published], at: SinkPlace) -> list[str]:
     return gone
 
 
-def check_former(kind: str, uri: str, records: Sequence[int], at: SinkPlace) -> None:
-    """Raise `InvalidInput` if the files of records of a sink cannot be deleted at the place where they are.
+def check_former(kind: str, uri: str, files: Collection[str], at: SinkPlace) -> None:
+    """Raise `InvalidInput` if published files of a sink cannot be deleted at the place where they are.
 
     The place is listed. If another repository publishes there, too, its readers may count on our files.
     """
     is_there, others = False, ""
     for one in _former(kind, uri).seen(at):
-        is_there |= one.is_ours and one.version in records
+        is_there |= one.is_ours and one.name in files
         others = others or ("" if one.is_ours else one.name)
     if is_there and others:
         raise InvalidInput(
@@ -60,9 +60,9 @@ def _former(kind: str, uri: str) -> Folder:
     return folder
 
 
-def places_of(records: Sequence[Published]) -> Iterator[tuple[tuple[str, str], list[int]]]:
-    """Yield the kind and URI of each place that records name, and the versions of the records there."""
-    found: dict[tuple[str, str], list[int]] = {}
+def places_of(records: Sequence[Published]) -> Iterator[tuple[tuple[str, str], set[str]]]:
+    """Yield the kind and URI of each place that records name, and the names of their files there."""
+    found: dict[tuple[str, str], set[str]] = {}
     for one in records:
-        found.setdefault((one.kind, one.uri), []).append(one.version)
+        found.setdefault((one.kind, one.uri), set()).update(file.name for file in one.files)
     yield from found.items()

@@ -21,7 +21,7 @@ from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen
 from ..store import relative_folder
 from ..values import dataclass
-from .publish import place_of, published_through, take_over
+from .publish import place_of, published_through, seen_by_record, take_over
 
 LOG = logging.getLogger("tidemill")
 
@@ -135,7 +135,8 @@ def check_owners(repo: Opened, head: Commit | None, accepted: Accepted) -> Share
     for output in repo.job.outputs.values():
         if output.sink is None or not output.sink.path or _owner(repo, head, output) is not None:
             continue
-        present = list(seen(output.sink, place_of(repo, output.name)))
+        found = seen(output.sink, place_of(repo, output.name))
+        present = list(seen_by_record(repo, head, output.name, found))
         others = [one.name for one in present if not one.is_ours]
         only = _only_there(repo, present)
         if only and accepted.replace_sink:
@@ -211,7 +212,8 @@ def delete_files_of_others(repo: Opened, shared: Shared) -> None:
         output = repo.job.outputs[name]
         folder, place = sink_folder(output.sink), place_of(repo, name)
         assert folder is not None  # `check_owners` refuses others
-        others = [one for one in folder.seen(place) if not one.is_ours]
+        head = repo.log.head()
+        others = [one for one in seen_by_record(repo, head, name, folder.seen(place)) if not one.is_ours]
         take_over(repo, name, others)
         folder.remove(place, [one.name for one in others])
         LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))

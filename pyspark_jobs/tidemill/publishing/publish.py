@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from ..protocol.history import is_shown
 from ..protocol.kinds import rules_of
 from ..protocol.named import Object
 from ..protocol.numbered import Numbered
-from ..protocol.records import Commit, OutputFile, Published, VersionOf
+from ..protocol.records import Commit, OutputFile, Published, PublishedFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import is_kept
 from ..repo.opened import Opened
@@ -36,7 +37,8 @@ from ..schema import to_arrow
 from ..sinks import asked, recorded_folder
 from ..sinks.contract import Applied, Change, Owner, Seen, Sink, SinkPlace, Withdrawn
 from ..sinks.folder import Folder
-from ..sinks.public import public_name
+from ..sinks.public import parsed, public_name
+from ..sinks.same_files import same_files
 from ..store import ListedObject, Store, side_by_side
 from ..values import dataclass
 from .former_sinks import is_former, names_of, withdraw_former
@@ -110,7 +112,7 @@ def _publish_listed(repo: Opened, work: _Work) -> bool:
     folder = _folder(repo, work)
     assert folder is not None
     with _errors_name_sink(repo, work):
-        listed = partial(folder.listed, _change(repo, work, []), place_of(repo, work.name))
+        listed = partial(folder.listed, _change(repo, work, [], _ShownAlready()), place_of(repo, work.name))
         reads: list[Callable[[], Any]] = [partial(_is_recorded, repo, work), listed]
         is_recorded, there = side_by_side(repo.store, reads)
     return not is_recorded and _publish(repo, work, there)
@@ -216,16 +218,80 @@ def works(repo: Opened, commit: Commit) -> Iterator[_Work]:
             yield _Work(commit, name, described, files, withdraws)
 
 
-def _withdraw_if_late(repo: Opened, work: _Work) -> None:
+def _withdraw_if_late(repo: Opened, work: _Work, names: Collection[str] = ()) -> None:
     """Delete what we have just copied if the version was withdrawn while this process stalled.
 
-    Other places than folders do not add it then; see `Sink.apply`.
+    `names` are those of earlier versions under which it copied files. INVARIANT: what a promotion has taken over since
+    stays. Other places than folders do not add it then; see `Sink.apply`.
     """
     head, folder = repo.log.head(), _folder(repo, work)
     if folder is not None and head is not None and not is_shown(head, work.commit.version, work.name):
-        place = place_of(repo, work.name)
-        ours = [one for one in folder.seen(place) if one.is_ours and one.version == work.commit.version]
-        folder.remove(place, [one.name for one in ours])
+        place, by = place_of(repo, work.name), taken_over_in(repo, head, work.name)
+        ours = [one for one in folder.seen(place) if one.is_ours and one.name not in by]
+        late = [one.name for one in ours if one.version == work.commit.version or one.name in names]
+        folder.remove(place, late)
+
+
+def taken_over_in(repo: Opened, head: Commit | None, sink: str) -> dict[str, int]:
+    """Return the files that a sink shows under the name of another version, with the promotion that took them over."""
+    found: dict[str, int] = {}
+    for version in [] if head is None else head.promotions:
+        if head is not None and is_shown(head, version, sink):
+            found |= dict.fromkeys(_taken_over(repo, version, sink), version)
+    return found
+
+
+def _taken_over(repo: Opened, version: int, sink: str) -> Iterator[str]:
+    """Yield the names of other versions under which a promotion shows files, whether it is published yet or not."""
+    record = read_record(repo, VersionOf(repo.branch, version), sink)
+    if record is not None:
+        yield from (one.name for one in record.files if (name := parsed(one.name)) and name.version != version)
+        return
+    for work in works(repo, repo.log.commit(version)):
+        if work.name == sink:
+            shown = _shown_already(repo, work, [read_record(repo, one, sink) for one in work.withdraws])
+            yield from (one.name for one in shown.files.values())
+
+
+def seen_by_record(repo: Opened, head: Commit | None, sink: str, found: Iterable[Seen]) -> Iterator[Seen]:
+    """Yield what a place has, each file as one of the version whose record has it, whatever its name says."""
+    by = taken_over_in(repo, head, sink)
+    yield from (dataclasses.replace(one, version=by.get(one.name, one.version)) for one in found)
+
+
+@dataclass(frozen=True)
+class _ShownAlready:
+    """What a promotion shows as it is, because the branch has made it again, by the places of its files.
+
+    `files` are those of records that it withdraws; they stay. If it was published before, `names` are those under which
+    its own record has such files.
+    """
+
+    files: Mapping[int, PublishedFile] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)
+
+
+def _shown_already(repo: Opened, work: _Work, withdrawn: Sequence[Published | None]) -> _ShownAlready:
+    """Return what a promotion shows as it is of the records that it withdraws.
+
+    INVARIANT: processes that publish it agree, because these records never change, and were all made before.
+    """
+    sink = repo.declared_sink(work.name)
+    if sink is None or work.is_gone or not rules_of(work.commit).of_branch or not asked.keeps_unchanged(sink):
+        return _ShownAlready()
+    version = work.commit.version
+    ours = read_record(repo, VersionOf(work.commit.branch, version), work.name)
+    there = [
+        file
+        for record in (withdrawn if ours is None else [ours])
+        if record is not None and record.uri == sink.uri
+        for file in record.files
+    ]
+    found = same_files(work.files, there, place_of(repo, work.name).owner)
+    if ours is None:
+        return _ShownAlready(files=found)
+    named = {at: (file.name, parsed(file.name)) for at, file in found.items()}
+    return _ShownAlready(names={at: name for at, (name, of) in named.items() if of is None or of.version != version})
 
 
 def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None = None) -> bool:
@@ -247,20 +313,21 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
         former = [one for one in known if is_former(sink, one)]
         kind, path, uri = _place_of_record(work, sink, known)
         withdraws = [(one, record) for one, record in records if record not in former]
+        shown = _shown_already(repo, work, known)
         try:
-            change = dataclasses.replace(_change(repo, work, withdraws), there=there)
+            change = dataclasses.replace(_change(repo, work, withdraws, shown), there=there)
             is_silent = sink is None or (work.is_gone and _is_void(sink, change))
             applied = Applied() if sink is None or is_silent else asked.applied(sink, change, place)
         except CorruptState:
             if not _is_given_up(repo, work):
                 raise
-            _withdraw_if_late(repo, work)
+            _withdraw_if_late(repo, work, shown.names.values())
             return False
         withdrawn = applied.withdrawn + withdraw_former(former, place)
         folder = recorded_folder(kind, uri) if sink is None else _folder(repo, work)
+        half_done: list[str] = []
         if work.is_gone and folder is not None:
             half_done = [public_name(place.owner, commit.version, at, file) for at, file in work.files]
-            folder.remove(place, half_done)
             withdrawn += half_done
         is_first = _claim(
             repo,
@@ -273,14 +340,16 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
                 kind=kind,
                 path=path,
                 uri=uri,
-                files=applied.files,
+                files=[*shown.files.values(), *applied.files],
                 published_ms=now_ms(),
                 withdrawn=withdrawn,
                 position=applied.position,
             ),
         )
         if not is_first:
-            _withdraw_if_late(repo, work)
+            _withdraw_if_late(repo, work, shown.names.values())
+        elif folder is not None:  # after the record, so that no promotion takes over what is deleted here
+            folder.remove(place, half_done)
     return True
 
 
@@ -354,13 +423,21 @@ def place_of(repo: Opened, sink: str, uuid: str | None = None) -> SinkPlace:
     return SinkPlace(owner, repo.store, repo.storage_options.get("sink"))
 
 
-def _change(repo: Opened, work: _Work, withdraws: Sequence[tuple[VersionOf, Published | None]]) -> Change:
+def _change(
+    repo: Opened, work: _Work, withdraws: Sequence[tuple[VersionOf, Published | None]], shown: _ShownAlready
+) -> Change:
+    stays = {*shown.names.values(), *(one.name for one in shown.files.values())}
+    gone = [
+        dataclasses.replace(one, files=[name for name in one.files if name not in stays])
+        for one in _withdrawn(repo, work, withdraws)
+    ]
     return Change(
         version=work.commit.version,
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
-        adds=[] if work.is_gone else work.files,
-        withdraws=list(_withdrawn(repo, work, withdraws)),
+        adds=[] if work.is_gone else [one for one in work.files if one[0] not in shown.files],
+        withdraws=gone,
         same_rows=rules_of(work.commit).same_rows,
+        names=shown.names,
     )
 
 

@@ -21,7 +21,7 @@ from ..sinks import asked, recorded_folder
 from ..sinks.contract import Seen, Sink
 from ..sinks.folder import Folder
 from .former_sinks import check_former, places_of
-from .publish import NOT_DESCRIBED, place_of, read_record, works
+from .publish import NOT_DESCRIBED, place_of, read_record, seen_by_record, works
 
 LOG = logging.getLogger("tidemill")
 
@@ -32,21 +32,25 @@ KEEP = 'leave what is published as it is: outputs="keep" or --outputs keep'
 """What helps if a promotion cannot withdraw what a sink shows."""
 
 
-def may_have_strays(head: Commit | None) -> bool:
+def may_have_strays(repo: Opened, head: Commit | None) -> bool:
     """Whether files were withdrawn so recently that a run looks for them."""
-    return head is not None and first_suspect(head) <= head.version
+    return head is not None and first_suspect(repo, head) <= head.version
 
 
-def first_suspect(head: Commit) -> int:
+def first_suspect(repo: Opened, head: Commit) -> int:
     """Return the first version whose files were withdrawn so recently that a run looks for them.
 
-    A `forget` may have withdrawn files of any version before it. A compaction withdraws old files, too, but a process
-    that publishes them now stalled long ago: a run looks for those of recent versions, `maintain` for all.
+    A `forget` may have withdrawn files of any version before it, and a promotion that was undone those that it had
+    taken over. A compaction withdraws old files, too, but a process that publishes them now stalled long ago: a run
+    looks for those of recent versions, `maintain` for all.
     """
     forget = last_forget(head)
     found = [*([] if forget is None else [(0, forget)]), *head.replaced]
     found += [(max(one.first, one.by - SUSPECT_VERSIONS), one.by) for one in head.shown_by if one.sink]
-    return min((first for first, by in found if head.version - by <= SUSPECT_VERSIONS), default=head.version + 1)
+    recent = [(first, by) for first, by in found if head.version - by <= SUSPECT_VERSIONS]
+    undone = [one for one in head.promotions if any(first <= one <= by for first, by in recent)]
+    recent += [taken for one in undone for taken in repo.log.commit(one).replaced if taken[1] == one - 1]
+    return min((first for first, _ in recent), default=head.version + 1)
 
 
 def published_sinks(repo: Opened, commit: Commit) -> list[str]:
@@ -76,8 +80,8 @@ def refuse_unless_withdrawable(repo: Opened, name: str, versions: Sequence[int],
                 f"its function was called for {versions_of(calls)}, and only the function could undo that, which this "
                 "code does not have"
             )
-        for (written_as, uri), of in places_of(records):
-            check_former(written_as, uri, of, place_of(repo, name))
+        for (written_as, uri), files in places_of(records):
+            check_former(written_as, uri, files, place_of(repo, name))
     if sink is not None and len(former) < len(versions):
         _refuse_withdrawal(name, sink, kind)
 
@@ -141,7 +145,7 @@ def withdraw_strays(repo: Opened, head: Commit | None, since: int = 0) -> dict[s
         return found
     for name, folder in _folders(repo, head):
         place = place_of(repo, name)
-        ours = [one for one in folder.seen(place, since - 1) if one.is_ours]
+        ours = [one for one in seen_by_record(repo, head, name, folder.seen(place, since - 1)) if one.is_ours]
         strays = _not_alone(repo, head, name, ours)
         if strays:
             LOG.warning(

@@ -18,12 +18,11 @@ from ..counts import count_of
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..names import inside
 from ..notebook import NotebookResult
-from ..protocol.history import is_effective
 from ..protocol.records import Commit, Plan
 from ..quarantine.rejects import quarantined
 from ..repo.identity import folders, warn_if_moved
 from ..repo.input_files import File, is_as_read, listed_files, planned_files, source_and_path
-from ..repo.open import on_branch_of
+from ..repo.ledger_versions import commit_if_kept, line_of
 from ..repo.opened import Opened
 from ..secret_names import check_no_secrets
 from ..sources.asked import intake_of, is_positioned, source_folder
@@ -216,8 +215,8 @@ class _Look:
         """Return what the ledger says of a file, and the version that it names."""
         if known.how == EARLIER:
             return FileStanding(*pair, "earlier", now=now)
-        line, label = self._line_of(known.version)
-        commit = None if line is None else _commit(line, known.version)
+        line, label = line_of(self.repo, self.head, known.version)
+        commit = None if line is None else commit_if_kept(line, known.version)
         rows = None if line is None or commit is None else _quarantined(line, commit, pair)
         return FileStanding(
             *pair,
@@ -228,25 +227,6 @@ class _Look:
             now,
             rows if known.how == READ else None,
         )
-
-    def _line_of(self, version: int) -> tuple[Opened | None, str]:
-        """Return the branch whose version is meant, or None if it was dropped, and the version as users write it.
-
-        After a promotion, the ledger is that of the promoted branch, so its versions after the fork are versions there.
-        """
-        refs = self.repo.initialised()
-        for number in reversed([] if self.head is None else self.head.promotions):
-            made = _commit(self.repo, number) if self.head is not None and is_effective(self.head, number) else None
-            if made is None or made.promoted is None or version > made.promoted.version:
-                continue
-            branch = made.promoted.branch
-            label = f"{refs.name_of(branch)}@{version}"
-            if branch in refs.dropped:
-                return None, label
-            theirs = on_branch_of(self.repo, branch)
-            if theirs.version_of(version).branch == branch:
-                return theirs, label
-        return self.repo, str(version)
 
 
 _STANDINGS: dict[str, Standing] = {QUARANTINED: "quarantined", SKIPPED: "skipped", READ: "read"}
@@ -277,13 +257,6 @@ def _now(is_looked_up: bool, entry: ListedObject | None, same: bool | None) -> N
     if entry is None:
         return "gone"
     return "unknown" if same is None else "same" if same else "changed"
-
-
-def _commit(repo: Opened, version: int) -> Commit | None:
-    try:
-        return repo.log.commit(version)
-    except (CorruptState, InvalidInput):
-        return None
 
 
 def _quarantined(repo: Opened, commit: Commit, pair: tuple[str, str]) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..batch.batch import Batch
 from ..batch.lateness import first_late
@@ -14,7 +14,18 @@ from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
 from ..protocol.kinds import Changes
-from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment, Split
+from ..protocol.records import (
+    Commit,
+    Counts,
+    Furthest,
+    OperatorMetrics,
+    OutputFile,
+    Plan,
+    Receipt,
+    Segment,
+    SinkRead,
+    Split,
+)
 from ..protocol.successor import successor
 from ..publishing.owners import NOT_SHARED, Shared, described
 from ..repo.code import this_code
@@ -25,10 +36,14 @@ from ..values import dataclass
 
 @dataclass(frozen=True)
 class Publishing:
-    """What a run knows of its sinks: the last version up to which all are published, and which places it shares."""
+    """What a run knows of sinks: the last version up to which all are published, and which places it shares.
+
+    `sinks_read` are those of other pipelines that its sources read.
+    """
 
     through: int
     shared: Shared = NOT_SHARED
+    sinks_read: Sequence[SinkRead] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,7 @@ def assemble(repo: Opened, head: Commit | None, executed: Executed) -> Commit:
         },
         "sources": folders_read(repo, head),
         "positions": {**({} if head is None else head.positions), **plan.positions},
+        "sinks_read": list(executed.publishing.sinks_read),
         "code": this_code(repo),
         "next_deadline": _deadlines(receipts),
         "published_through": executed.publishing.through,

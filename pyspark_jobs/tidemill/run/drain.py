@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from ..pipeline.places import check_places
 from ..protocol.kinds import rules_of
 from ..protocol.log import Committed, Looked
 from ..protocol.progress import BatchProgress, progress_of
-from ..protocol.records import Commit, Plan, Split
+from ..protocol.records import Commit, Parent, Plan, SinkRead, Split
 from ..publishing.lost_versions import check_history
 from ..publishing.owners import (
     NOT_SHARED,
@@ -56,6 +56,7 @@ from .engine import Choice
 from .execute import Way, execute
 from .limits import check_rows, watermark_notes
 from .prefetch import Prefetched, begin_reading, create_plan, upcoming
+from .withdrawn import refuse_withdrawn, sinks_read
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -117,6 +118,8 @@ class Drain:
         self._backlog, self._prefetched = Backlog(repo), Prefetched(repo)
         self._shared: Shared | None = None
         self._being_read: Mapping[tuple[str, str], BeingRead] = {}
+        self._sinks_read: Sequence[SinkRead] | None = None
+        self._looked_at: Parent | None = None
         self.done = Drained()
 
     @property
@@ -138,7 +141,7 @@ class Drain:
             self._backlog.at(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(repo, head))
         if head is not None and rules_of(head).withdraws:
-            withdraw_strays(repo, head, first_suspect(head))
+            withdraw_strays(repo, head, first_suspect(repo, head))
         if repo.publishes:
             check_outputs(repo, head, self.limits.accepted)
         return head
@@ -198,7 +201,7 @@ class Drain:
         planned = self._planned(head)
         if planned is not None:
             head = self._catch_up(self._run_batch(head, planned))
-        swept = self._sweep_if_due(head, self._backlog.at(head))
+        swept = self._sweep_if_due(head, self._waiting(head))
         if swept is not None:
             self._run_batch(head, swept)
         return self.done
@@ -239,7 +242,7 @@ class Drain:
 
         If so much has arrived since the listing that the backlog is one for Spark, the run moves there, with all of it.
         """
-        seen = self._backlog.at(head)
+        seen = self._waiting(head)
         batch = planning.next_batch(self.repo, head, seen, self.limits.batch_time)
         if batch is None or not self.done.progress or not self._choice.may_move(head, batch):
             return seen, batch
@@ -247,7 +250,23 @@ class Drain:
         if now is None or not self._choice.move(head, planning.with_backlog(batch, now)):
             return seen, batch
         self._backlog.take(now)
+        self._look_at_sinks(head, now)
         return now, planning.next_batch(self.repo, head, now, self.limits.batch_time)
+
+    def _waiting(self, head: Commit | None) -> planning.Waiting:
+        """Return what waits at `head`. `InvalidInput` if files were read that their writers have withdrawn since.
+
+        A version that this run made after it has looked adds no such file: it could not have been read.
+        """
+        seen = self._backlog.at(head)
+        if self._sinks_read is None or self._looked_at != self.repo.origin(head).parent:
+            self._look_at_sinks(head, seen)
+        return seen
+
+    def _look_at_sinks(self, head: Commit | None, seen: planning.Waiting) -> None:
+        found = sinks_read(self.repo, head, seen.files)
+        refuse_withdrawn(self.repo, head, found.withdrawn)
+        self._sinks_read, self._looked_at = found.sinks, self.repo.origin(head).parent
 
     def _swept(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         swept = self._sweep_if_due(head, seen)
@@ -266,8 +285,8 @@ class Drain:
             return NOT_SHARED
         if self._shared is None:
             self._shared = check_owners(self.repo, head, self.limits.accepted)
-            if head is not None and may_have_strays(head):
-                withdraw_strays(self.repo, head, first_suspect(head))
+            if head is not None and may_have_strays(self.repo, head):
+                withdraw_strays(self.repo, head, first_suspect(self.repo, head))
         return self._shared
 
     def _replace_sinks(self, head: Commit | None) -> None:
@@ -306,7 +325,7 @@ class Drain:
             return overtaken
         started = time.perf_counter()
         through = plan.number - 1 if self.repo.publishes else -1
-        publishing = Publishing(through, self._check_sinks(head))
+        publishing = Publishing(through, self._check_sinks(head), self._noted_sinks(head))
         with fenced_if_overtaken(self.repo, head, f"execute plan {plan.number}"):
             early = {} if created is None else created.early
             way = Way(engine, self.limits.tasks, publishing, early, self._being_read)
@@ -320,8 +339,16 @@ class Drain:
             if committed.outcome == "already":
                 self.done.already.append(plan.number)
             else:
+                if self._looked_at == self.repo.origin(head).parent:
+                    self._looked_at = committed.commit.as_parent
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
+
+    def _noted_sinks(self, head: Commit | None) -> Sequence[SinkRead]:
+        """Return what a batch after `head` notes of the sinks that are read, whether this run has looked at them."""
+        if self._sinks_read is not None and self._looked_at == self.repo.origin(head).parent:
+            return self._sinks_read
+        return [] if head is None else head.sinks_read
 
     def _publish(self, commit: Commit) -> int:
         """Publish a new version. Where requests wait, look meanwhile for what other runs have committed and planned."""

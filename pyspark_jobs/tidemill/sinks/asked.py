@@ -19,6 +19,14 @@ def sink_folder(sink: Sink | None) -> Folder | None:
     return cast("Folder | None", getattr(sink, "folder", None))
 
 
+def keeps_unchanged(sink: Sink | None) -> bool:
+    """Whether a version can show files of an earlier one as they are, by the sink's `keeps_unchanged`.
+
+    `Withdrawn.files` then says what is withdrawn, not the version. A folder of plain files can do it.
+    """
+    return sink_folder(sink) is not None or bool(getattr(sink, "keeps_unchanged", False))
+
+
 def is_called(sink: Sink) -> bool:
     """Whether a sink is a function that is called for every batch, because it has no place."""
     return not sink.path

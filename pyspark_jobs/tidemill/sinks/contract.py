@@ -73,6 +73,9 @@ class Change:
     `adds` are output files in the repository's store, in canonical order, each with its place in the commit's list;
     none is empty. `schema` has the columns of the stream; the rows have `_batch_id` and `_seq`, too. With `same_rows`,
     the rows that are added are those that are withdrawn, in other files.
+
+    A sink that `keeps_unchanged` does not get files that it shows already, neither to add nor to withdraw. If a version
+    is asked for again, `names` are those that such files had then, by their places in `adds`.
     """
 
     version: int
@@ -80,6 +83,7 @@ class Change:
     adds: Sequence[tuple[int, OutputFile]] = ()
     withdraws: Sequence[Withdrawn] = ()
     same_rows: bool = False
+    names: Mapping[int, str] = field(default_factory=dict)
     there: Mapping[str, ListedObject] | None = None
     """What `Folder.listed` returned for this change just before; None: the sink looks itself."""
 

@@ -119,7 +119,10 @@ class Folder:
 
 def _publish(folder: Store, change: Change, at: SinkPlace) -> list[PublishedFile]:
     """Make all files of a version visible in the folder, and return them. Files that are there are compared."""
-    there = _listed(folder, change, at.owner) if change.there is None else change.there
+    there = dict(_listed(folder, change, at.owner) if change.there is None else change.there)
+    earlier = list(change.names.values())
+    stats = side_by_side(folder, [partial(folder.stat, name) for name in earlier])
+    there.update({name: entry for name, entry in zip(earlier, stats, strict=True) if entry is not None})
     calls = [
         partial(_published, folder, at.store, file, name, there.get(name))
         for name, file in _targets(change, at.owner).items()
@@ -128,8 +131,8 @@ def _publish(folder: Store, change: Change, at: SinkPlace) -> list[PublishedFile
 
 
 def _targets(change: Change, owner: Owner) -> dict[str, OutputFile]:
-    """Return the files of the version by their names in the folder."""
-    return {public_name(owner, change.version, place, file): file for place, file in change.adds}
+    """Return the files of the version by their names in the folder, which may be those of an earlier version."""
+    return {change.names.get(at) or public_name(owner, change.version, at, file): file for at, file in change.adds}
 
 
 def _remove(folder: Store, owner: Owner, names: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ from ..protocol.records import Published as Record
 from ..protocol.refs import MAIN
 from ..protocol.successor import Origin
 from ..publishing.correct import correct
-from ..publishing.publish import place_of, read_record, repair
+from ..publishing.publish import place_of, read_record, repair, seen_by_record
 from ..repo.discard import discard_unless_named, discarded_if_full
 from ..repo.opened import Opened
 from ..sinks.asked import sink_folder
@@ -154,7 +154,7 @@ class Compaction:
             return None
         place = place_of(self.repo, output.name)
         sizes: dict[int, dict[str, list[int]]] = {}
-        for file in folder.seen(place):
+        for file in seen_by_record(self.repo, head, output.name, folder.seen(place)):
             if file.is_ours:
                 inner = file.name.rpartition("/")[0]
                 sizes.setdefault(file.version, {}).setdefault(inner, []).append(file.size)

@@ -21,7 +21,7 @@ from ..repo.opened import Opened
 from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen, Sink
 from ..sinks.folder import Folder
-from ..sinks.public import parsed, public_name
+from ..sinks.public import public_name
 from ..store import ListedObject
 from ..values import dataclass
 from .findings import Findings
@@ -52,6 +52,8 @@ class PublishedVersions:
     """Names of files that were withdrawn, by sink, and the version that withdrew them."""
     undone: dict[str, dict[int, int]] = field(default_factory=dict)
     """Versions that were withdrawn from a sink, and the version that withdrew them."""
+    shown_as: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By sink and name of a file, the newest version whose record has it."""
     seen: set[int] = field(default_factory=set)
     """Versions whose commits could be read."""
 
@@ -158,6 +160,7 @@ class PublishedVersions:
                 )
             there = self.files.setdefault((sink, record.uri), {})
             there.update((file.name, file) for file in record.files)
+            self.shown_as.update(dict.fromkeys(((sink, file.name) for file in record.files), commit.version))
             gone = self.withdrawn.setdefault(sink, {})
             for file in record.files:
                 gone.pop(file.name, None)
@@ -178,10 +181,7 @@ class PublishedVersions:
             ):
                 count += 1
                 if fault is not None:
-                    public = parsed(name)
-                    hint = "restore it from a backup"
-                    if public is not None:
-                        hint = self._leftovers(sink, folder, ()).altered(public.version)
+                    hint = self._leftovers(sink, folder, ()).altered(self.shown_as[(sink, name)])
                     self.found.add(f"{uri}/{name}", fault, f"readers of sink `{sink}`", hint)
         except (InvalidInput, StoreUnavailable) as error:
             self.found.add(uri, error.message, f"the files of sink `{sink}` could not be looked at", error.hint or "")

@@ -48,6 +48,7 @@ class TidemillSkipOperator(CorrectionOperator):
 
     - `file`: the file, below the folder of its source.
     - `source`: the source, if several have such a file.
+    - `withdrawn`: keep the rows of files that another pipeline has withdrawn since they were read.
     - `reason`: why. The commit records it.
     - `report_only`: say what would be done, and do nothing.
     - `expect`: what a task with `report_only` returned as `requires`. If something else would happen now, the task
@@ -58,12 +59,15 @@ class TidemillSkipOperator(CorrectionOperator):
     """
 
     verb = "skip"
-    template_fields = (*CorrectionOperator.template_fields, "file", "source")
+    template_fields = (*CorrectionOperator.template_fields, "file", "source", "withdrawn")
 
-    def __init__(self, *, file: str, source: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, file: str | None = None, source: str | None = None, withdrawn: str | bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.file = file
         self.source = source
+        self.withdrawn = withdrawn
 
 
 class TidemillReplanOperator(CorrectionOperator):

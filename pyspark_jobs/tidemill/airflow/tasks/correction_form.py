@@ -61,7 +61,7 @@ def command_line(verb: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], 
         value = lines_of(values[given]) if option.is_line_each else values[given]
         value = is_true(given, value) if option.parsed == "flag" else value
         if option.is_argument:
-            arguments.append(str(value))
+            arguments += [] if value is None else [str(value)]
         else:
             options[option.flag or name] = value
     return options, arguments

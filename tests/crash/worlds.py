@@ -68,8 +68,11 @@ def make_file(path: Path, chance: random.Random, second: int) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"not json {second}\n")
 
 
-def users(sums: str = "long", by_n: str | None = "by-n") -> Build:
-    """Sums by user, whose state has the type `sums`. If there is a sink `by_n`, also counts by number into that."""
+def users(sums: str = "long", by_n: str | None = "by-n", *, keeps: bool = False) -> Build:
+    """Sums by user, whose state has the type `sums`. If there is a sink `by_n`, also counts by number into that.
+
+    `keeps`: these counts have no sink, so the repository keeps them.
+    """
 
     def build(p: tm.Pipeline, world: World) -> None:
         p.batch_time(by_file_name)
@@ -79,7 +82,9 @@ def users(sums: str = "long", by_n: str | None = "by-n") -> Build:
             stateSchema=sums, outputSchema="user string, n long, closed boolean", name="users",
         ).write(tm.Parquet(world.sink("users")))  # fmt: skip
         if by_n is not None:
-            rows.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(world.sink(by_n)), name=by_n)
+            counts = rows.groupBy("n").agg(users=tm.count(), name="by-n")
+            if not keeps:
+                counts.write(tm.Json(world.sink(by_n)), name=by_n)
 
     return build
 

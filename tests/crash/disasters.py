@@ -65,7 +65,7 @@ def restored(storm: Storm) -> None:
     for prefix in (f"{storm.place.root}/", "sinks/"):
         for entry in list(store.list(prefix)):
             data = store.get(entry.name)
-            _put_with_another_etag(store, entry.name, data)
+            _put_with_another_etag(store, entry.name, data, entry.etag)
             after = store.stat(entry.name)
             assert after is not None and after.etag != entry.etag and store.get(entry.name) == data
     storm.must("verify")
@@ -149,17 +149,19 @@ def _entries(storm: Storm) -> Iterator[dict[str, Any]]:
 
 def _copy(store: Store, before: str, after: str) -> None:
     for entry in list(store.list(before)):
-        _put_with_another_etag(store, after + entry.name.removeprefix(before), store.get(entry.name))
+        _put_with_another_etag(store, after + entry.name.removeprefix(before), store.get(entry.name), entry.etag)
 
 
-def _put_with_another_etag(store: Store, name: str, data: bytes) -> None:
-    """Store an object so that its ETag is another one: a new file, or an S3 object that was uploaded in parts."""
+def _put_with_another_etag(store: Store, name: str, data: bytes, etag: str) -> None:
+    """Store an object so that its ETag is not `etag`: a new file, or an S3 object in parts if it was whole before."""
     path = store.local_path(name)
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         made = Path(f"{path}.copy")
         made.write_bytes(data)
         os.replace(made, path)
+    elif "-" in etag:
+        store.put(name, data)
     else:
         assert isinstance(store, S3Store)
         _put_in_parts(store, name, data)

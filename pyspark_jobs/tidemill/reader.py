@@ -168,7 +168,8 @@ class Reader:
         export: bool = False,
     ) -> pa.Table:
         """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`
-        or `ahead`), the operators that did not take the row, and the version that quarantined it.
+        or `ahead`), the operators that did not take the row, the version that quarantined it, and in `requeued` the
+        version that gave it back, if one did.
 
         `version`: rows of this version only, by its number or a tag, or of another branch as `"fix@12"`; default: of
         all versions that are kept, without those that a rewind undid. `source`: only those of this source. `limit`:
@@ -176,7 +177,7 @@ class Reader:
         what is known of it in columns that begin with `_`, and the columns of its source, which are null if the row is
         unreadable. These columns are in the pipeline's code, so after `tm.read` it is `InvalidInput`.
         """
-        from .returning.export import quarantine_to_show
+        from .returning.shown import quarantine_to_show
 
         return quarantine_to_show(self.opened, version, limit, source, export)
 

@@ -81,6 +81,7 @@ def test_rows_that_fail_again_can_come_back_again(tmp_path: Path) -> None:
     assert state(half, "sums") == {"y": 50}
     again = half.quarantine(2).to_pylist()
     assert [row["text"] for row in again] == ['{"g": "x", "n": 10}', '{"g": "x", "n": 50}']
+    assert [(row["file"], row["row"]) for row in again] == [("0000.csv", 1), ("0000.csv", 5)]
     fixed = world.but(chain(set())).open()
     fixed.requeue(2, reason="x is fixed")
     assert run(fixed) == [4]

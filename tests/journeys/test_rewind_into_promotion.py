@@ -112,6 +112,21 @@ def test_a_preview_says_whose_results_come_back_and_which_files_wait(promoted: P
     assert r.rewind(1, "a test", dry_run=True).results == []
 
 
+def test_a_preview_after_a_rewind_into_a_promotion_names_the_version_that_promoted(promoted: Place) -> None:
+    r = promoted.open(factor=2)
+    made = r.rewind("fix@1", "back").version
+    assert made == 4
+    assert r.rewind("fix@2", "a test", dry_run=True).results == [
+        "results are those of the code of branch `fix`, as version 3 promoted them"
+    ]
+    [line] = r.rewind(0, "a test", dry_run=True).results
+    assert line.startswith("the promotion of branch `fix` in version 3 is undone")
+    r.rewind(0, "before it")
+    assert r.rewind(made, "a test", dry_run=True).results == [
+        "results are those of the code of branch `fix` again, as version 3 promoted them"
+    ]
+
+
 def test_the_command_rewinds_into_a_promotion(
     promoted: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,17 +154,18 @@ def words(repo: Opened, head: Commit | None, target: Commit | None, to: Inside |
     now = [] if head is None else [one for one in head.promotions if is_effective(head, one)]
     then = [] if target is None or to is not None else [one for one in target.promotions if is_effective(target, one)]
     if to is not None:
-        return [f"results are those of the code of branch `{to.name}`, as version {to.promotion} promoted them"]
+        by = _promoted_in(repo, to.promotion)
+        return [f"results are those of the code of branch `{to.name}`, as version {by} promoted them"]
     back = {_branch_of(repo, one): one for one in then if one not in now}
     lines = [
         f"results are those of the code of branch `{name}` again, as version {version} promoted them"
-        for name, version in back.items()
+        for name, version in ((name, _promoted_in(repo, one)) for name, one in back.items())
     ]
     for version in (one for one in now if one not in then):
         name, other = _branch_of(repo, version), _same_input(repo, version, target)
         offer = "" if other is None else f"; `--to {name}@{other}` keeps those of the branch"
         if name not in back:
-            undone = f"the promotion of branch `{name}` in version {version} is undone"
+            undone = f"the promotion of branch `{name}` in version {_promoted_in(repo, version)} is undone"
             lines.append(f"{undone}: results are those of the code before it{offer}")
     return lines
 
@@ -172,6 +173,19 @@ def words(repo: Opened, head: Commit | None, target: Commit | None, to: Inside |
 def _branch_of(repo: Opened, version: int) -> str:
     promoted = repo.log.commit(version).promoted
     return MAIN if promoted is None else repo.initialised().name_of(promoted.branch)
+
+
+def _promoted_in(repo: Opened, version: int) -> int:
+    """Return the version that promoted what a version shows: itself, unless it is a rewind into a promotion."""
+    made = repo.log.commit(version)
+    if made.kind != "rewind" or made.promoted is None:
+        return version
+    for earlier in sorted((one for one in made.promotions if one < version), reverse=True):
+        before = repo.log.commit(earlier)
+        is_same = before.promoted is not None and before.promoted.branch == made.promoted.branch
+        if is_same and before.kind == "promote":
+            return earlier
+    return version
 
 
 def _same_input(repo: Opened, promotion: int, target: Commit | None) -> int | None:

@@ -65,7 +65,7 @@ def quarantine_table(rows: pa.Table, width: int) -> Table:
     """
     found = rows.to_pylist()
     several = len({one["source"] for one in found}) > 1
-    cells = [[visible(one["reason"] or ""), visible(one["text"] or ""), visible(_place(one, several)),
+    cells = [[visible(_reason(one)), visible(one["text"] or ""), visible(_place(one, several)),
               str(one["version"])] for one in found]  # fmt: skip
     names = ("reason", "text", "place", "version")
     natural = [max([len(name), *(cell_len(row[at]) for row in cells)]) for at, name in enumerate(names)]
@@ -80,6 +80,11 @@ def quarantine_table(rows: pa.Table, width: int) -> Table:
         row[2] = _end_of(row[2], place)
         shown.add_row(*map(Text, row))
     return shown
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    back = "" if row["requeued"] is None else f"requeued by version {row['requeued']}; "
+    return f"{back}{row['reason'] or ''}"
 
 
 def _place(row: Mapping[str, Any], with_source: bool) -> str:

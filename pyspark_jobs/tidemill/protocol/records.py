@@ -227,7 +227,11 @@ class OperatorMetrics:
 
 @dataclass(frozen=True)
 class Furthest:
-    """The row with the greatest event time of a batch, for messages. `file` is None for outputs of an operator."""
+    """The row with the greatest event time of a batch, for messages.
+
+    Of what an operator emitted, `file` and `row` are those of the row for which it was emitted, or None if that is not
+    known.
+    """
 
     time_ms: EventMs
     file: str | None = None
@@ -239,7 +243,8 @@ class LateRow:
     """A late row, for messages: its event time, and the watermark that it was compared with.
 
     `operator` is the label of the input: `pairs.right` if the operator has several.
-    `file` is None for outputs of an operator, `row` also if a step does not keep the numbers of rows.
+    Of what an operator emitted, `file` and `row` are those of the row for which it was emitted, or None if that is not
+    known. `row` is also None if a step does not keep the numbers of rows.
     """
 
     operator: str

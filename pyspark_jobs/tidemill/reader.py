@@ -69,9 +69,10 @@ class Reader:
         `since` is a number or a tag. Commits that a rewind undid are among them. `InvalidInput` for a version that is
         not kept.
         """
-        from .reading.log import commits_since
+        from .reading.log import commits_since, remarks_on
 
-        return NotebookList(commits_since(self.opened, since))
+        found = commits_since(self.opened, since)
+        return NotebookList(found, lambda: remarks_on(self.opened, found))
 
     def log(self, limit: int | None = None) -> list[Commit]:
         """Return the commits that are kept, newest first; with `limit`, only so many.
@@ -79,9 +80,10 @@ class Reader:
         Each has its `kind`, and a correction its `reason`. `replaced` of the newest has the ranges of versions that
         rewinds undid.
         """
-        from .reading.log import log
+        from .reading.log import log, remarks_on
 
-        return NotebookList(log(self.opened, limit))
+        found = log(self.opened, limit)
+        return NotebookList(found, lambda: remarks_on(self.opened, found))
 
     def input_files(self, version: int | str) -> list[InputFile]:
         """Return the files that a version read, in the order of its plan, with `source`, `path` and `size`.
@@ -404,8 +406,8 @@ class Reader:
 
 
 def read(
-    root: str,
-    pipeline: str,
+    root: str | None = None,
+    pipeline: str = "",
     branch: str = "main",
     conf: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -416,8 +418,9 @@ def read(
     `.agg`. Only the code has the pipeline's graph and time zone, and the means to read input rows and list waiting
     files. Use `tm.open` for these, and for everything that writes.
 
-    `root`: `s3://bucket/prefix`, `file:///dir` or a folder: the place above the repository. `branch`, `conf`,
-    `storage_options`: as in `tm.open`. The call writes nothing. `InvalidInput` if there is no such repository.
+    `root`: `s3://bucket/prefix`, `file:///dir` or a folder: the place above the repository. Default: the environment
+    variable `TIDEMILL_ROOT`, with the name as `pipeline=`. `branch`, `conf`, `storage_options`: as in `tm.open`. The
+    call writes nothing. `InvalidInput` if there is no such repository, or no root or name.
 
     >>> import tempfile, pathlib
     >>> import tidemill as tm

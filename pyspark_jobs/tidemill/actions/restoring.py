@@ -21,8 +21,8 @@ from ..sources.ledger import QUARANTINED, READ, look_up_files
 
 
 def is_there(head: Commit, target: Commit | None, out: Sequence[SourceFile]) -> bool:
-    """Whether the head is the version to restore, or restores it and took the same files out of the input."""
-    if target is not None and target.as_parent == head.as_parent:
+    """Whether the head is the version to restore, or promotes or restores it, with the same files out of the input."""
+    if target is not None and target.as_parent in (head.as_parent, head.promoted):
         return not out
     same = {(one.source, one.path, one.etag) for one in head.skipped} == {(f.source, f.path, f.etag) for f in out}
     before = head.restores

@@ -85,6 +85,8 @@ def version_inside(repo: Opened, head: Commit | None, spec: VersionSpec) -> Insi
     target = branch.log.commit(version) if version <= _newest(branch) else None
     made = None if head is None or target is None else _promotion(repo, head, target)
     if head is None or target is None or made is None:
+        if head is not None and target is not None:
+            _refuse_beyond(repo, head, target, name, what)
         raise InvalidInput(
             f"{what}: no promotion into `{branch_name(repo, repo.branch)}` has taken over this version",
             hint=f"`tidemill promote {name}` takes over the newest version of the branch",
@@ -137,14 +139,35 @@ def _newest(branch: Opened) -> int:
     return -1 if head is None else head.version
 
 
+def _refuse_beyond(repo: Opened, head: Commit, target: Commit, name: str, what: str) -> None:
+    """Raise `InvalidInput` if a promoted branch had taken the version over from another branch itself."""
+    for version in _newest_first(head):
+        made = repo.log.commit(version)
+        wanted = VersionOf(target.branch, target.version)
+        if made.promoted is not None and made.promoted.branch != target.branch and wanted in Steps(repo, made).all:
+            by, version = branch_name(repo, made.promoted.branch), _promoted_in(repo, version)
+            raise InvalidInput(
+                f"{what}: branch `{by}` had taken over `{name}` when version {version} promoted it, and a rewind goes "
+                f"only to versions of `{by}` itself",
+                hint=f"rewind to `{by}@{made.promoted.version}` or an earlier version of `{by}`, or to version "
+                f"{version}; or replay into a new branch",
+            )
+
+
+def _newest_first(head: Commit) -> list[int]:
+    """Return the promotions up to a version, newest first, those that count before those that were undone."""
+    return sorted(head.promotions, key=lambda one: (is_effective(head, one), one), reverse=True)
+
+
 def _promotion(repo: Opened, head: Commit, target: Commit) -> Commit | None:
     """Return the newest promotion that took over a version; rather one that counts than one that was undone."""
-    for version in sorted(head.promotions, key=lambda one: (is_effective(head, one), one), reverse=True):
+    for version in _newest_first(head):
         made = repo.log.commit(version)
         if made.promoted is None or made.promoted.branch != target.branch or made.promoted.version < target.version:
             continue
-        theirs = Steps(repo, made)
-        if VersionOf(target.branch, target.version) in theirs.all:
+        if made.promoted.version == target.version:
+            return made  # it may be a promotion itself, which is no step
+        if VersionOf(target.branch, target.version) in Steps(repo, made).all:
             return made
     return None
 

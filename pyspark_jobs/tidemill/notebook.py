@@ -31,9 +31,9 @@ class NotebookResult:
         return f"<div><strong>{_cell(type(self).__name__)}</strong>{_table((), rows)}</div>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(f"{type(self).__name__}(…)" if cycle else self.as_text())
+        printer.text(f"{type(self).__name__}(…)" if cycle else self._as_text())
 
-    def as_text(self) -> str:
+    def _as_text(self) -> str:
         """Return the values that a notebook shows in one line, without the empty ones."""
         found = {name: value for name, value in self.in_notebook().items() if value not in (None, "", [], {})}
         values = (f"{visible(name)}={_short(value)}" for name, value in found.items())

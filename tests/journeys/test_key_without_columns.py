@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,5 +57,33 @@ def test_the_key_is_an_empty_array_in_the_shell(r: tm.Repository, capfd: pytest.
     assert len(lines("changes", "shop.py:p", "sessions", "0..2", "--json")) == 2
     assert lines("explain", "shop.py:p")[0] == "operator `sessions`, key []: 3 changes"
     assert r.head is not None
+
+
+TIME = re.compile(r"\d{4}-\d\d-\d\d[^\d]\d\d:\d\d:\d\d\S*?(?=[\",):;\s]|$)")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status"],
+        ["log"],
+        ["state"],
+        ["history", "--key", "[]"],
+        ["explain", "--key", "[]"],
+        ["changes", "sessions", "0..2"],
+    ],
+)
+def test_all_times_have_one_format(arguments: list[str], r: tm.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    del r
+    verb, *more = arguments
+    assert main([verb, "shop.py:p", *more, "--root", "root"]) == 0
+    found = TIME.findall(capfd.readouterr().out)
+    assert found
+    for one in found:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}(\d{3})?)?Z", one), one
+
+
+def test_a_key_that_does_not_fit_says_what_to_give(r: tm.Repository, capfd: pytest.CaptureFixture[str]) -> None:
+    del r
     assert main(["state", "shop.py:p", "--key", "a", "--root", "root"]) == 1
     assert "give '[]': there are no key columns, so all rows have one key" in capfd.readouterr().err

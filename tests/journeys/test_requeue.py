@@ -109,6 +109,13 @@ def test_rows_of_a_failed_key_come_back_only_to_the_operator_that_failed(tasks: 
     assert not r.verify(deep=True).problems
 
 
+def test_the_dry_run_names_a_column_that_the_source_has_since(tmp_path: Path) -> None:
+    shop = failed(tmp_path)
+    later = shop.having(schema="id int, k string, n int, ts timestamp, note string")
+    [line] = later.open(init=False).requeue(0, dry_run=True).lines()
+    assert line.endswith("by operator `totals`; column `note` is new since, and null in them")
+
+
 def test_rows_of_a_failed_key_can_be_corrected(tmp_path: Path) -> None:
     shop = failed(tmp_path)
     r = failing(shop).open()

@@ -489,7 +489,7 @@ class Commit(NotebookResult):
 
     def __repr__(self) -> str:
         """Return what a notebook shows, because all segments and files would fill pages."""
-        return self.as_text()
+        return self._as_text()
 
     @property
     def lost_behind(self) -> list[str]:

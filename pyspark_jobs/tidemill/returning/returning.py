@@ -46,6 +46,8 @@ class RowGroup:
     rows: pa.Table
     given: str = ""
     """The input of an operator that other operators had given them to, as the code names it now."""
+    new_columns: tuple[str, ...] = ()
+    """Columns that did not exist when the rows were quarantined. They are null."""
 
     @property
     def destination(self) -> str:
@@ -102,9 +104,9 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
         ids = [row[ROW_ID] for row in ordered]
         first_read = [first.file(row) for row in ordered]
         made = contents.of_input(label, operators[0], ordered) if label else contents.of(of_source, ordered)
-        groups.append(
-            RowGroup(of_source, operators, watermark, kinds, ids, first_read, made, operators[0] if label else "")
-        )
+        now = operators[0] if label else ""
+        new = contents.new_columns(of_source, label, now, ordered)
+        groups.append(RowGroup(of_source, operators, watermark, kinds, ids, first_read, made, now, new))
     return Returning(groups, files)
 
 

@@ -34,7 +34,7 @@ def log(repo: Opened, limit: int | None = None) -> list[Commit]:
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidInput(f"log: limit={limit!r}, expected a whole number of at least 0")
     warn_if_moved(repo)
-    return list(itertools.islice(newest_first(repo), limit))
+    return list(itertools.islice(_newest_first(repo), limit))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def remarks_on(repo: Opened, commits: Sequence[Commit]) -> list[str]:
     return ["; ".join(remarks({**row, "lost_behind": []})) for row in rows]
 
 
-def newest_first(repo: Opened) -> Iterator[Commit]:
+def _newest_first(repo: Opened) -> Iterator[Commit]:
     """Yield the commits that are kept, newest first. Each is read when it is asked for."""
     head, first = repo.head(), first_kept(seen_floor(repo.initialised(), repo.branch))
     for version in range(-1 if head is None else head.version, first - 1, -1):

@@ -283,6 +283,15 @@ def is_requeued(path: str) -> bool:
     return path.startswith(f"/{REQUEUED_FOLDER}")
 
 
+def requeued_branch(path: str) -> str:
+    """Return the id of the branch that stored the rows of a path that `requeued_path` made.
+
+    >>> requeued_branch("/requeued/main/0000000012-3f2a91bc00aa-00000-requeue-0000000007.parquet")
+    'main'
+    """
+    return path.removeprefix(f"/{REQUEUED_FOLDER}").partition("/")[0]
+
+
 def requeued_version(path: str) -> int:
     """Return the version that quarantined the rows of a path that `requeued_path` made.
 

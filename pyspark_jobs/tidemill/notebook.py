@@ -1,12 +1,12 @@
 """How results look in a notebook: a short text, and a table in HTML.
 
-INVARIANT: names and values come from data and from users, so every one of them is escaped. `repr` stays as it is. As
-in `counts`, numbers have no separators, because some of them identify versions.
+INVARIANT: names and values come from data and from users, so every one of them is escaped. As in `counts`, numbers
+have no separators, because some of them identify versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .visible import visible
@@ -31,16 +31,29 @@ class NotebookResult:
         return f"<div><strong>{_cell(type(self).__name__)}</strong>{_table((), rows)}</div>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(f"{type(self).__name__}(…)" if cycle else self._as_text())
+
+    def _as_text(self) -> str:
+        """Return the values that a notebook shows in one line, without the empty ones."""
         found = {name: value for name, value in self.in_notebook().items() if value not in (None, "", [], {})}
         values = (f"{visible(name)}={_short(value)}" for name, value in found.items())
-        printer.text(f"{type(self).__name__}({'…' if cycle else ', '.join(values)})")
+        return f"{type(self).__name__}({', '.join(values)})"
 
 
 class NotebookList(list[_T]):
-    """A list of results that notebooks show as a table, with a row for each."""
+    """A list of results that notebooks show as a table, with a row for each.
+
+    `remarks` returns one more text for each, which is only known beside the others.
+    """
+
+    def __init__(self, found: Iterable[_T] = (), remarks: Callable[[], Sequence[str]] | None = None) -> None:
+        super().__init__(found)
+        self._remarks = remarks
 
     def _repr_html_(self) -> str:
         rows = [dict(one.in_notebook()) for one in self[:_MOST_ROWS] if isinstance(one, NotebookResult)]
+        if self._remarks is not None and rows:
+            rows = [row | {"remarks": words} for row, words in zip(rows, self._remarks(), strict=False)]
         names = list(dict.fromkeys(name for row in rows for name in row))
         rest = f"<p>{len(self) - len(rows):,} more</p>" if len(self) > len(rows) else ""
         return f"<div>{_table(names, ([row.get(name) for name in names] for row in rows))}{rest}</div>"

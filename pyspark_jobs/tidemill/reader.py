@@ -69,9 +69,10 @@ class Reader:
         `since` is a number or a tag. Commits that a rewind undid are among them. `InvalidInput` for a version that is
         not kept.
         """
-        from .reading.log import commits_since
+        from .reading.log import commits_since, remarks_on
 
-        return NotebookList(commits_since(self.opened, since))
+        found = commits_since(self.opened, since)
+        return NotebookList(found, lambda: remarks_on(self.opened, found))
 
     def log(self, limit: int | None = None) -> list[Commit]:
         """Return the commits that are kept, newest first; with `limit`, only so many.
@@ -79,9 +80,10 @@ class Reader:
         Each has its `kind`, and a correction its `reason`. `replaced` of the newest has the ranges of versions that
         rewinds undid.
         """
-        from .reading.log import log
+        from .reading.log import log, remarks_on
 
-        return NotebookList(log(self.opened, limit))
+        found = log(self.opened, limit)
+        return NotebookList(found, lambda: remarks_on(self.opened, found))
 
     def input_files(self, version: int | str) -> list[InputFile]:
         """Return the files that a version read, in the order of its plan, with `source`, `path` and `size`.
@@ -168,7 +170,8 @@ class Reader:
         export: bool = False,
     ) -> pa.Table:
         """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`
-        or `ahead`), the operators that did not take the row, and the version that quarantined it.
+        or `ahead`), the operators that did not take the row, the version that quarantined it, and in `requeued` the
+        version that gave it back, if one did.
 
         `version`: rows of this version only, by its number or a tag, or of another branch as `"fix@12"`; default: of
         all versions that are kept, without those that a rewind undid. `source`: only those of this source. `limit`:
@@ -176,7 +179,7 @@ class Reader:
         what is known of it in columns that begin with `_`, and the columns of its source, which are null if the row is
         unreadable. These columns are in the pipeline's code, so after `tm.read` it is `InvalidInput`.
         """
-        from .returning.export import quarantine_to_show
+        from .returning.shown import quarantine_to_show
 
         return quarantine_to_show(self.opened, version, limit, source, export)
 
@@ -403,8 +406,8 @@ class Reader:
 
 
 def read(
-    root: str,
-    pipeline: str,
+    root: str | None = None,
+    pipeline: str = "",
     branch: str = "main",
     conf: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -415,8 +418,9 @@ def read(
     `.agg`. Only the code has the pipeline's graph and time zone, and the means to read input rows and list waiting
     files. Use `tm.open` for these, and for everything that writes.
 
-    `root`: `s3://bucket/prefix`, `file:///dir` or a folder: the place above the repository. `branch`, `conf`,
-    `storage_options`: as in `tm.open`. The call writes nothing. `InvalidInput` if there is no such repository.
+    `root`: `s3://bucket/prefix`, `file:///dir` or a folder: the place above the repository. Default: the environment
+    variable `TIDEMILL_ROOT`, with the name as `pipeline=`. `branch`, `conf`, `storage_options`: as in `tm.open`. The
+    call writes nothing. `InvalidInput` if there is no such repository, or no root or name.
 
     >>> import tempfile, pathlib
     >>> import tidemill as tm

@@ -160,6 +160,18 @@ def iso(time_ms: int) -> str:
     return f"{shown}-{found:%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
+def time_text(value: datetime) -> str:
+    """Return a value of a time column as text: ISO 8601, in UTC if it has a zone, with a fraction if there is one.
+
+    >>> time_text(datetime(2026, 3, 1, 9, tzinfo=UTC)), time_text(datetime(2026, 3, 1, 9, 0, 0, 250_000))
+    ('2026-03-01T09:00:00Z', '2026-03-01T09:00:00.250')
+    """
+    fraction = "microseconds" if value.microsecond % 1000 else "milliseconds"
+    utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    shown = utc.isoformat(timespec=fraction if value.microsecond else "seconds")
+    return shown if value.tzinfo is None else f"{shown}Z"
+
+
 def check_unit(value_ms: int, what: str, now: int) -> None:
     """Raise `InvalidInput` for a time that would be near `now` in another unit than ms."""
     unit = next((name for factor, name in _UNITS.items() if abs(value_ms * factor - now) < _NEAR_MS), None)

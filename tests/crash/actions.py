@@ -134,6 +134,11 @@ def shared_sink(world: Place) -> None:
     world.open().init()
 
 
+def without_sink(world: Place) -> None:
+    """Earlier code had no sink for the counts by number."""
+    two_operators(world.but(users(keeps=True)))
+
+
 def compact(world: Place) -> Any:
     """Small published files become larger ones."""
     return world.open().maintain(compact_sinks=True)
@@ -287,6 +292,7 @@ ACTIONS = {
     "merge": Action(two_operators, lambda world: merge(world.open().opened, rule=MergeRule(1 << 40, 0)), is_once=False),
     "publish": Action(unpublished, lambda world: world.open().publish(), is_once=False),
     "publish again": Action(files_gone, lambda world: world.open().publish(0), is_once=False),
+    "fill a sink": Action(without_sink, lambda world: world.open().publish(0), is_once=False),
     "adopt a sink": Action(
         shared_sink, lambda world: world.run(adopt_sink=True), is_once=False, accepts=("adopt_sink",)
     ),

@@ -2,13 +2,14 @@
 
 `make chaos` runs `python -m tests.crash.chaos` for `CHAOS_SECONDS` (default: ten minutes). Its places take turns: a
 folder, an S3 server and, if `TIDEMILL_MINIO` names a binary, MinIO. S3 is behind a proxy that loses, delays, repeats
-and reorders requests. `tests/crash/chaos_checker.py` compares the result with the input files. INVARIANT: signals go
-only to processes that this one started, by their pid.
+and reorders requests. Now and then there is a disaster of `tests/crash/disasters.py`. `tests/crash/chaos_checker.py`
+compares the result with the input files. INVARIANT: signals go only to processes that this one started, by their pid.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import random
 import shutil
@@ -23,10 +24,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash import chaos_checker, ledger_model, worlds
+from tests.crash import chaos_checker, disasters, ledger_model, worlds
 from tests.servers import minio
 from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
+from tidemill.protocol.codec import MOVED_TO
 from tidemill.store import Store, open_store
 
 PIPELINE = """
@@ -58,6 +60,8 @@ AT_ONCE = 3
 """How many processes run at once, at most."""
 FIRST_FILES = 6
 """How many files are read before, two a batch."""
+DISASTER_SHARE = 0.05
+"""The share of steps that are disasters."""
 SHARE = 0.08
 """The share of requests that the proxy treats badly."""
 FAULTS = {
@@ -88,9 +92,10 @@ class Place:
     store: Store
     environment: Mapping[str, str] = field(default_factory=dict)
     proxy: S3Proxy | None = None
+    root: str = "root"
 
     def command(self, verb: str, *arguments: str) -> list[str]:
-        root = f"{self.base}/root"
+        root = f"{self.base}/{self.root}"
         return [sys.executable, "-m", "tidemill", verb, f"{self.folder}/pipeline.py:p", "--root", root, *arguments]
 
     def start(self, verb: str, *arguments: str) -> Started:
@@ -100,14 +105,19 @@ class Place:
                 self.command(verb, *arguments), stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
                 env={**os.environ, **self.environment},
             )  # fmt: skip
-        return Started(verb, process, log)
+        return Started(verb, process, log, self.root)
 
     def call(self, verb: str, *arguments: str) -> int:
+        return self.said(verb, *arguments)[0]
+
+    def said(self, verb: str, *arguments: str) -> tuple[int, str]:
+        """Call a command to its end. Return its exit status, and what it wrote."""
         started = self.start(verb, *arguments)
         try:
-            return started.process.wait(MOST_SECONDS)
+            status = started.process.wait(MOST_SECONDS)
         finally:
             started.end()
+        return status, started.log.read_text()
 
 
 @dataclass
@@ -117,6 +127,7 @@ class Started:
     verb: str
     process: subprocess.Popen[bytes]
     log: Path
+    root: str
     is_stopped: bool = False
 
     def signal(self, number: signal.Signals) -> None:
@@ -129,9 +140,14 @@ class Started:
             self.process.kill()
             self.process.wait()
 
-    def check(self) -> str:
-        """Return how it ended. AssertionError for damage, an error of Tidemill, or a wrong call."""
+    def check(self, root: str) -> str:
+        """Return how it ended. AssertionError for damage, an error of Tidemill, or a wrong call.
+
+        `root` is where the repository is now. At a place that it has left, everything is refused.
+        """
         status, said = self.process.returncode, self.log.read_text()
+        if status == 1 and self.root != root and MOVED_TO in said:
+            return "fenced by a move"
         refused = next((kind for kind in REFUSED if kind in said), None) if status == 1 else None
         assert status in ENDINGS or refused is not None, f"`{self.verb}` ended with status {status}: {said[-3000:]}"
         assert refused != "InvalidInput" or self.verb in MAY_BE_INVALID, f"`{self.verb}`: {said[-3000:]}"
@@ -146,34 +162,53 @@ class Storm:
         self.place, self.chance = place, chance
         self.counts: Counter[str] = Counter()
         self.running: list[Started] = []
-        self.files = 0
+        self.files = self.roots = 0
 
     def blow(self, seconds: float) -> None:
         """Disturb for so long, then let all processes end, and run until nothing is left to do."""
         assert self.place.call("init") == 0
         for _ in range(FIRST_FILES):
-            self._arrive()
+            self.arrive()
         assert self.place.call("run", "--engine", "local", "--tasks", "1") == 0
         end = time.monotonic() + seconds
         try:
             with self._faults():
                 while time.monotonic() < end:
-                    self.chance.choice([self._arrive, self._start, self._start, self._kill, self._stop, self._go_on])()
+                    self._step()
                     self._reap()
                     time.sleep(self.chance.random() * 0.4)
-                self._end()
+                self.end()
         finally:
             for one in self.running:
                 one.end()
-        self._arrive()
+        self.arrive()
         for _ in range(20):
             if self.place.call("run", "--engine", "local", "--tasks", "1") == 3:
                 break
         else:
             raise AssertionError("the repository is never drained")
-        assert self.place.call("verify", "--deep") == 0, _newest_log(self.place.folder, "verify")
+        self.must("verify", "--deep")
 
-    def _arrive(self) -> None:
+    def must(self, verb: str, *arguments: str) -> None:
+        """Call a command that must succeed, or find nothing to do."""
+        status, said = self.place.said(verb, *arguments)
+        assert status in (0, 3), f"`{verb} {' '.join(arguments)}` ended with status {status}: {said[-3000:]}"
+
+    def next_place(self) -> Place:
+        """Return the place with another root, where nothing is yet."""
+        self.roots += 1
+        return dataclasses.replace(self.place, root=f"root-{self.roots}")
+
+    def _step(self) -> None:
+        if self.chance.random() < DISASTER_SHARE:
+            disaster = self.chance.choice(disasters.DISASTERS)
+            with self._calm():
+                disaster(self)
+            self.counts[f"disaster: {disaster.__name__}"] += 1
+        else:
+            self.chance.choice([self.arrive, self._start, self._start, self._kill, self._stop, self._go_on])()
+
+    def arrive(self) -> None:
         made = self.place.folder / "new.json"
         worlds.make_file(made, self.chance, self.files % 60)
         name, self.files = f"inbox/{self.files:04d}.json", self.files + 1
@@ -201,7 +236,9 @@ class Storm:
 
     def _some_version(self) -> int:
         return max(
-            -1, len(list(self.place.store.list("root/chaos/branches/main/commits/"))) - self.chance.randint(2, 5)
+            -1,
+            len(list(self.place.store.list(f"{self.place.root}/chaos/branches/main/commits/")))
+            - self.chance.randint(2, 5),
         )
 
     def _kill(self) -> None:
@@ -222,9 +259,10 @@ class Storm:
     def _reap(self) -> None:
         for one in [one for one in self.running if one.process.poll() is not None]:
             self.running.remove(one)
-            self.counts[f"{one.verb}: {one.check()}"] += 1
+            self.counts[f"{one.verb}: {one.check(self.place.root)}"] += 1
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Continue all processes, and wait until they have ended."""
         for one in self.running:
             one.signal(signal.SIGCONT)
         for one in list(self.running):
@@ -253,9 +291,19 @@ class Storm:
             proxy.plan = lambda request: None
             proxy.settle()
 
-
-def _newest_log(folder: Path, verb: str) -> str:
-    return max(folder.glob(f"{verb}-*.log")).read_text()[-3000:]
+    @contextlib.contextmanager
+    def _calm(self) -> Iterator[None]:
+        """A good network, for a while."""
+        proxy = self.place.proxy
+        if proxy is None:
+            yield
+            return
+        before, proxy.plan = proxy.plan, lambda request: None
+        proxy.settle()
+        try:
+            yield
+        finally:
+            proxy.plan = before
 
 
 def folder_place(folder: Path) -> Place:
@@ -284,9 +332,11 @@ def play(place: Place, seed: int, seconds: float) -> Counter[str]:
     try:
         storm.blow(seconds)
         copy = place.folder / "copy"
-        for entry in place.store.list():
-            (copy / entry.name).parent.mkdir(parents=True, exist_ok=True)
-            (copy / entry.name).write_bytes(place.store.get(entry.name))
+        for part in ("inbox", "sinks", storm.place.root):
+            for entry in place.store.list(f"{part}/"):
+                target = copy / entry.name.replace(f"{storm.place.root}/", "root/", 1)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(place.store.get(entry.name))
         found = chaos_checker.check(copy)
     except BaseException as error:
         error.add_note(f"seed {seed}, {place.base}, in {place.folder}: {dict(storm.counts)}")

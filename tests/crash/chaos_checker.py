@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.crash import ledger_model
-from tests.crash.ledger_model import Happened
+from tests.crash.ledger_model import Happened, Row
 from tests.golden.foreign_reader import Reader
 
 FORGOTTEN = "u6"
@@ -32,15 +32,18 @@ def check(folder: Path) -> Counter[str]:
     assert head.done == {file.name for file in (folder / "inbox").iterdir()}, "files of the inbox are not in the ledger"
     floor = max([0, *(one["version"] for one in reader.entries if one["kind"] == "floor")])
     for commit in commits[floor:]:
-        expected = model[commit["version"] + 1]
+        naive = model[commit["version"] + 1]
         users = {row["user"]: row["state"] for row in reader.state(commit, "users", "state")}
-        assert users == {name: total for name, (total, _) in expected.users.items()}, commit["version"]
+        assert users == {name: total for name, (total, _) in naive.users.items()}, commit["version"]
         by_n = {row["n"]: row["users"] for row in reader.state(commit, "by-n", "partials")}
-        assert by_n == expected.by_n, commit["version"]
+        assert by_n == naive.by_n, commit["version"]
     rows = 0
+    is_copy = any(one["uuid"] != reader.entries[0]["uuid"] for one in reader.entries)
     for sink, expected_rows in head.rows.items():
-        found = sorted(_published(folder / "sinks" / sink, COLUMNS[sink]))
-        assert found == sorted(map(repr, expected_rows)), f"sink {sink}"
+        found, expected = _published(folder / "sinks" / sink, COLUMNS[sink]), expected_rows
+        if is_copy and sink == "users":  # its `forget` leaves, and names, the files of the original
+            found, expected = (tuple(row for row in those if row[1] != FORGOTTEN) for those in (found, expected))
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), f"sink {sink}"
         rows += len(found)
     compared = Counter(f"commits: {commit['kind']}" for commit in commits)
     compared.update({"states compared": 2 * len(commits[floor:]), "files": len(head.done), "published rows": rows})
@@ -59,11 +62,15 @@ def _happened(folder: Path, commits: list[dict[str, Any]]) -> Iterator[Happened]
         yield Happened(commit["version"], commit["kind"], commit["batch_time_ms"], files, skipped, restores)
 
 
-def _published(folder: Path, columns: tuple[str, ...]) -> Iterator[str]:
+def _published(folder: Path, columns: tuple[str, ...]) -> tuple[Row, ...]:
+    return tuple(_rows(folder, columns))
+
+
+def _rows(folder: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     for file in sorted(folder.glob("*.*")):
         if file.suffix == ".parquet":
             rows = pq.read_table(file).to_pylist()
         else:
             rows = [json.loads(line) for line in file.read_text().splitlines()]
         for row in rows:
-            yield repr((row["_batch_id"], *(row[column] for column in columns)))
+            yield row["_batch_id"], *(row[column] for column in columns)

@@ -68,10 +68,10 @@ def make_file(path: Path, chance: random.Random, second: int) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + f"not json {second}\n")
 
 
-def users(sums: str = "long", by_n: str | None = "by-n", but: int = -1) -> Build:
+def users(sums: str = "long", by_n: str | None = "by-n", *, but: int | None = None, keeps: bool = False) -> Build:
     """Sums by user, whose state has the type `sums`. If there is a sink `by_n`, also counts by number into that.
 
-    Rows with the number `but` are not counted.
+    Rows with the number `but` are not counted. `keeps`: these counts have no sink, so the repository keeps them.
     """
 
     def build(p: tm.Pipeline, world: World) -> None:
@@ -82,8 +82,10 @@ def users(sums: str = "long", by_n: str | None = "by-n", but: int = -1) -> Build
             stateSchema=sums, outputSchema="user string, n long, closed boolean", name="users",
         ).write(tm.Parquet(world.sink("users")))  # fmt: skip
         if by_n is not None:
-            counted = rows.sql(f"SELECT * FROM rows WHERE n <> {but}")
-            counted.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(world.sink(by_n)), name=by_n)
+            counted = rows if but is None else rows.sql(f"SELECT * FROM rows WHERE n <> {but}")
+            counts = counted.groupBy("n").agg(users=tm.count(), name="by-n")
+            if not keeps:
+                counts.write(tm.Json(world.sink(by_n)), name=by_n)
 
     return build
 

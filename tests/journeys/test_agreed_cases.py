@@ -21,6 +21,7 @@ from tests.journeys.test_agreed import called, stored
 from tests.world import run
 from tidemill.actions import carry_out
 from tidemill.actions.registry import ACTIONS
+from tidemill.cli.main import main
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,10 @@ def test_a_tag_in_the_shell_asks_nothing_and_has_a_dry_run(tmp_path: Path, capfd
     assert called(capfd, "tag", *code, "good", "--json", f"--expect={shown['requires']}")[0] == 4, "another version"
     status, done, err = called(capfd, "tag", *code, "good", "0", "--json", f"--expect={shown['requires']}")
     assert (status, done["tag"], done["version"], err) == (0, "good", 0, "")
+    for options in (["--dry-run"], ["--move"], ["--reason", "why"], ["--expect", "refs@1:a"]):
+        assert main(["tag", *code, *options]) == 2
+        said = capfd.readouterr().err
+        assert f"without NAME, `tag` lists all, and does not accept {options[0]}" in " ".join(said.split())
 
 
 def test_another_function_than_that_which_was_agreed_to_is_not_called(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,16 @@ def test_publishing_again_leaves_out_versions_that_are_no_longer_kept(
     assert "sink `users`: version 0 is no longer kept, so its files cannot be published again" in caplog.text
     assert 2 in done
     assert shown(world, "users") == sorted(f"users {row}" for row in world.open().outputs(2, "users").to_pylist())
+
+
+def test_a_forget_of_a_copy_names_the_files_of_the_original(tmp_path: Path) -> None:
+    world = worlds.folder_world(tmp_path)
+    world.open().init()
+    world.run(1)
+    shutil.copytree(tmp_path / "world/root", tmp_path / "world/copy")
+    copy = world.at(world.base, "copy")
+    copy.open().adopt("a test", copy=True)
+    copy.run(adopt_sink=True)
+    plan = copy.open().forget("users", ["u1"], "a test", {"users": "user"}, missing_ok=True, dry_run=True)
+    [file] = (tmp_path / "world/sinks/users").glob("*-0000000000-*")
+    assert f"{file.as_uri()}: the repository published it of which this is a copy" in plan.left

@@ -292,6 +292,8 @@ def test_a_copy_publishes_beside_the_original_or_instead_of_it_or_elsewhere(shop
     else:
         assert run(r, **{way: True}) == [2]
         assert shop.rows() == shop.outputs("there")
+        assert shop.open("there").publish(0) == ([2] if way == "adopt_sink" else [0, 1, 2])
+        assert shop.rows() == shop.outputs("there"), "nothing is there twice"
 
 
 def test_a_copy_does_not_replace_files_whose_rows_it_no_longer_keeps(shop: Shop) -> None:

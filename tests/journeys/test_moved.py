@@ -75,6 +75,47 @@ def test_a_batch_that_is_about_to_commit_loses(
     assert [(row["k"], row["version"]) for row in published(tmp_path)] == [("a", 0), ("b", 1), ("c", 2)]
 
 
+def test_branches_are_fenced_too(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
+    r = opened(tmp_path)
+    run(r)
+    r.replay(1, into="fix", engine="local")
+    r.branch("later", 1)
+    there = copied(tmp_path)
+    before = [world(tmp_path).open("fix"), world(tmp_path).open("later")]
+    with dying("create", r"branches/later-[0-9a-f]+/commits/\d+\.json$", "before"):
+        there.adopt("a new disk", moved=True)
+    there.adopt("a new disk", moved=True)
+    arrive(tmp_path, "c")
+    for branch in (*before, world(tmp_path).open("fix")):
+        with pytest.raises(tm.InvalidInput, match=FENCED):
+            run(branch)
+    assert run(world(tmp_path, "there").open("fix")) == [2]
+    assert there.verify(deep=True).problems == []
+
+
+def test_nothing_is_fenced_if_a_branch_has_gone_on(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    r = opened(tmp_path)
+    run(r)
+    r.branch("fix", 0)
+    there = copied(tmp_path)
+    fence = fence_of(there.opened, there.opened.initialised())
+    assert fence is not None and len(fence.commits) == 2
+    arrive(tmp_path, "b")
+    assert run(world(tmp_path).open("fix")) == [1]
+    for act in (fence.create, lambda: there.adopt("a new disk", moved=True)):
+        with pytest.raises(tm.InvalidInput, match="has versions up to 1 that this copy, which has versions up to 0"):
+            act()
+    assert run(opened(tmp_path)) == [1], "the place before goes on"
+    r.branch("other", 0)
+    shutil.rmtree(tmp_path / "there")
+    shutil.copytree(tmp_path / "root", tmp_path / "there")
+    r.branch("newer", 0)
+    with pytest.raises(tm.InvalidInput, match="has branch `newer`, which this copy does not have"):
+        world(tmp_path, "there").open(init=False).adopt("a new disk", moved=True)
+
+
 def test_a_copy_that_lacks_versions_is_not_adopted(there: tm.Repository, tmp_path: Path) -> None:
     fence = fence_of(there.opened, there.opened.initialised())
     arrive(tmp_path, "c")

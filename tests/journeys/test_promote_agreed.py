@@ -81,6 +81,18 @@ def test_if_needed_returns_the_promotion_that_was_made(place: Place) -> None:
         r.promote("fix", if_needed=True)
 
 
+def test_if_needed_distinguishes_a_promotion_that_kept_the_outputs_from_one_that_corrects_them(place: Place) -> None:
+    r = with_branch(place)
+    kept = r.promote("fix", outputs="keep")
+    assert r.promote("fix", outputs="keep", if_needed=True) == kept
+    with pytest.raises(tm.InvalidInput, match='promoted it with outputs="keep", which left what is published') as error:
+        r.promote("fix", if_needed=True)
+    assert error.value.hint == "to publish what the branch made, rewind to version 2, and promote the branch again"
+    r.rewind(2, "the outputs, too")
+    made = r.promote("fix", if_needed=True)
+    assert r.promote("fix", if_needed=True) == made != kept
+
+
 def called(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
     capfd.readouterr()
     status = main(list(arguments))

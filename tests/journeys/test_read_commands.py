@@ -69,14 +69,20 @@ def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
     target = [f"{tmp_path / 'keys.py'}:p", "--root", str(tmp_path / "root")]
     assert main(["init", *target]) == Exit.DONE
     assert main(["run", *target, "--engine", "local"]) == Exit.DONE
-    struct = '{"a": "2011-07-08 00:00:00.500", "b": 1234567}'
+    struct = '{"a": "2011-07-08T00:00:00.500Z", "b": 1234567}'
     for operator, key, *printed_parts in (
-        ("plain", '["2011-07-08 00:00:00.500", 1234567, 1234.50]', "2011-07-08 00:00:00.500", " 1234567 ", " 1234.50 "),
+        (
+            "plain",
+            '["2011-07-08T00:00:00.500Z", 1234567, 1234.50]',
+            "2011-07-08T00:00:00.500Z",
+            " 1234567 ",
+            " 1234.50 ",
+        ),
         ("struct", struct, struct),
         ("m", '[["x", "1234.50"]]', '[["x", "1234.50"]]'),
         ("b", "0x6162", "0x6162"),
         ("b", "ab"),
-        ("l", '["2011-07-08 00:00:00.500", null]', '["2011-07-08 00:00:00.500", null]'),
+        ("l", '["2011-07-08T00:00:00.500Z", null]', '["2011-07-08T00:00:00.500Z", null]'),
         ("t", "–", " – "),
         ("i", "–", " – "),
         ("f", "True", " True "),
@@ -210,7 +216,7 @@ def test_cells_are_shown_apart_and_not_interpreted():
               time.replace(microsecond=250_000), date(2013, 1, 2)]  # fmt: skip
     assert [render.cell(value).plain for value in values] == [
         "–", "1234567", "1.5", "1e+300", "1234.50", "True", "[red]x[/red]", "[1, 2]",
-        "2013-01-02 03:04:05", "2013-01-02 03:04:05.250", "2013-01-02",
+        "2013-01-02T03:04:05Z", "2013-01-02T03:04:05.250Z", "2013-01-02",
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tests.journeys.requeued import GOOD, Shop, begin, failed, failing
+from tests.journeys.requeued import GOOD, Shop, begin, failed, failing, fails_for_b
 from tests.world import Build, World, run, state
 
 CORRECT = "id,k,n,ts\n2,b,20,2024-01-01T00:00:02\n3,a,30,2024-01-01T00:00:03\n"
@@ -109,6 +109,13 @@ def test_rows_of_a_failed_key_come_back_only_to_the_operator_that_failed(tasks: 
     assert not r.verify(deep=True).problems
 
 
+def test_the_dry_run_names_a_column_that_the_source_has_since(tmp_path: Path) -> None:
+    shop = failed(tmp_path)
+    later = shop.having(schema="id int, k string, n int, ts timestamp, note string")
+    [line] = later.open(init=False).requeue(0, dry_run=True).lines()
+    assert line.endswith("by operator `totals`; column `note` is new since, and null in them")
+
+
 def test_rows_of_a_failed_key_can_be_corrected(tmp_path: Path) -> None:
     shop = failed(tmp_path)
     r = failing(shop).open()
@@ -116,10 +123,21 @@ def test_rows_of_a_failed_key_can_be_corrected(tmp_path: Path) -> None:
     renamed = rows.set_column(rows.column_names.index("k"), "k", pa.array(["z"] * rows.num_rows))
     r.requeue(0, rows=renamed.slice(0, 2).select(["_row_id", "_version", "ts", "n", "k", "id"]))
     failing(shop).run()
+    assert r.quarantine().column("requeued").to_pylist() == [1, 1, None]
+    assert r.quarantine(0, 2).column("requeued").to_pylist() == [1, 1]
+    [standing] = r.which("1.csv")
+    assert (standing.quarantined_rows, standing.requeued_rows) == (2, {"1": 2})
+    assert standing.line().endswith("; 2 rows of it in quarantine; 2 rows requeued by version 1")
+    assert r.which("2.csv")[0].requeued_rows == {}
     assert shop.seen()["totals"] == {"a": (10,), "z": (50,)}
     r.requeue(0, rows=renamed.slice(2))  # the rest, later
     failing(shop).run()
     assert shop.seen()["totals"] == {"a": (10,), "z": (90,)}
+    assert r.quarantine(source="shop").column("requeued").to_pylist() == [1, 1, 3]
+    r.rewind(2, "see the last one again")
+    assert r.quarantine().column("requeued").to_pylist() == [1, 1, None]
+    r.maintain(keep_versions=1)
+    assert r.which("2.csv")[0].requeued_rows is None, "the rows are no longer kept"
 
 
 def test_rows_that_fail_again_are_quarantined_again_and_can_come_back_from_there(tmp_path: Path) -> None:
@@ -128,8 +146,17 @@ def test_rows_that_fail_again_are_quarantined_again_and_can_come_back_from_there
     r.requeue(0)
     failing(shop).run()
     assert (r.head.version, r.head.counts.quarantined_rows) == (2, 3)
-    assert {file[:15] for file in r.quarantine(2).column("file").to_pylist()} == {"/requeued/main/"}
+    places = [("1.csv", 2), ("1.csv", 3), ("2.csv", 1)]
+    for version in (0, 2):
+        assert [(row["file"], row["row"]) for row in r.quarantine(version).to_pylist()] == places
+    exported = r.quarantine(2, export=True).to_pylist()
+    assert [(row["_file"], row["_file_row"]) for row in exported] == places
     r.requeue(2)
+    failing(shop).run()
+    assert [(row["file"], row["row"]) for row in r.quarantine(4).to_pylist()] == places
+    r.requeue(4)
+    with pytest.raises(tm.TidemillError, match="of files `1.csv`, `2.csv`, which version 4 quarantined"):
+        shop.having(fails_for_b).run()
     shop.run()
     assert shop.seen()["totals"] == {"a": (10,), "b": (90,)}
     with pytest.raises(tm.InvalidInput, match="requeue version 0: row 0 .* was requeued already by version 1"):

@@ -81,10 +81,23 @@ def test_rows_that_fail_again_can_come_back_again(tmp_path: Path) -> None:
     assert state(half, "sums") == {"y": 50}
     again = half.quarantine(2).to_pylist()
     assert [row["text"] for row in again] == ['{"g": "x", "n": 10}', '{"g": "x", "n": 50}']
+    assert [(row["file"], row["row"]) for row in again] == [("0000.csv", 1), ("0000.csv", 5)]
     fixed = world.but(chain(set())).open()
     fixed.requeue(2, reason="x is fixed")
     assert run(fixed) == [4]
     assert state(fixed, "sums") == {"x": 60, "y": 50}
+
+
+def test_the_dry_run_names_columns_that_are_new_since(tmp_path: Path) -> None:
+    world = begin(tmp_path, {"x"})
+
+    def wider(p: tm.Pipeline, world: World) -> None:
+        once = world.read(p).dropDuplicates(["k", "n"], name="once").sql("SELECT g, n, 1 AS new, g AS by FROM rows")
+        spec = tm.StateSpec.function(lambda key, row, kept: (key, row.n))
+        once.groupBy("g").mapWithState(spec, "long", "g string, total long", name="sums", on_error="quarantine")
+
+    [line] = world.but(wider).open(init=False).requeue(0, reason="a test", dry_run=True).lines()
+    assert line.endswith("by operator `sums`; columns `new` and `by` are new since, and null in them")
 
 
 def test_a_rewind_lets_them_wait_again_and_a_replay_gives_the_same(tmp_path: Path) -> None:

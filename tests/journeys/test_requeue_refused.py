@@ -214,6 +214,10 @@ def test_a_rewind_undoes_a_requeue_or_makes_its_rows_wait_again(tmp_path: Path) 
     r.requeue(0)  # version 1
     shop.run()  # version 2
     done = shop.seen()
+    assert "3 requeued rows of version 0 will be read again" in r.rewind(1, "a test", dry_run=True).lines()
+    back = "3 rows that version 1 requeued will be in quarantine again"
+    assert r.rewind(0, "a test", dry_run=True).requeued == [back]
+    assert r.rewind(-1, "a test", dry_run=True).requeued == [], "the files wait again"
     r.rewind(1, "read them again")
     assert shop.seen()["totals"] == {"a": (10,)}
     assert r.status().requeued_rows == {"shop": 3}

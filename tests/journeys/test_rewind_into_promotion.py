@@ -112,6 +112,21 @@ def test_a_preview_says_whose_results_come_back_and_which_files_wait(promoted: P
     assert r.rewind(1, "a test", dry_run=True).results == []
 
 
+def test_a_preview_after_a_rewind_into_a_promotion_names_the_version_that_promoted(promoted: Place) -> None:
+    r = promoted.open(factor=2)
+    made = r.rewind("fix@1", "back").version
+    assert made == 4
+    assert r.rewind("fix@2", "a test", dry_run=True).results == [
+        "results are those of the code of branch `fix`, as version 3 promoted them"
+    ]
+    [line] = r.rewind(0, "a test", dry_run=True).results
+    assert line.startswith("the promotion of branch `fix` in version 3 is undone")
+    r.rewind(0, "before it")
+    assert r.rewind(made, "a test", dry_run=True).results == [
+        "results are those of the code of branch `fix` again, as version 3 promoted them"
+    ]
+
+
 def test_the_command_rewinds_into_a_promotion(
     promoted: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,3 +244,26 @@ def test_an_operator_that_init_has_added_since_stays(promoted: Place) -> None:
     assert run(promoted.open(factor=2, extra=True)) == [5]
     assert sums(r, "extra") == {f"k{j}": 2 for j in range(3)}, "the rows of `5.csv`, which it is the first to read"
     whole(promoted, r)
+
+
+def test_a_branch_that_a_promoted_branch_had_taken_over_is_refused_by_name(tmp_path: Path) -> None:
+    place = placed(tmp_path)
+    place.open(factor=2).replay(1, into="fix", engine="local")
+    place.open("fix", factor=3).replay(2, into="better", engine="local")
+    assert place.open("fix", factor=3).promote("better").version == 3
+    r = place.open(factor=3)
+    assert r.promote("fix").version == 3
+    before = whole(place, r)
+    with pytest.raises(
+        tm.InvalidInput, match="branch `fix` had taken over `better` when version 3 promoted it"
+    ) as error:
+        r.rewind("better@2", "a test")
+    assert "rewind to `fix@3` or an earlier version of `fix`, or to version 3" in error.value.hint
+    with pytest.raises(tm.InvalidInput, match="rewind to `fix@3`: this is what the newest version has"):
+        r.rewind("fix@3", "a test")
+    place.arrive("6")
+    assert run(r) == [4]
+    assert r.rewind("fix@3", "what the branch took over").version == 5
+    assert [row[1:] for row in whole(place, r)] == [row[1:] for row in before]
+    r.rewind("fix@1", "before that")
+    assert sums(r) == part(place, *FIRST, *SECOND)

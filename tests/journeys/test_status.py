@@ -139,7 +139,7 @@ def test_status_for_people_has_a_line_for_each_fact(call):
     for expected in (
         "pipeline sales",
         "head version 1, a batch",
-        "batch time 1970-01-01 00:00:02 UTC",
+        "batch time 1970-01-01T00:00:02.000Z",
         "last batch 2 rows, 2 applied, 0 late, 0 quarantined, 1 file",
         "waiting source 1 file",
         "published through version 1",

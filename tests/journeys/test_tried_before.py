@@ -122,3 +122,18 @@ def test_the_shell_says_also_in_a_dry_run_that_an_earlier_try_made_it(
     assert called(capfd, *asked)[1]["requires"] == agreed_shop.rewind(0, "why", dry_run=True, if_needed=True).requires
     status, out, _ = called(capfd, *asked, "--if-needed")
     assert (status, out["already_committed"]) == (3, [2])
+
+
+def test_a_try_is_found_although_maintain_has_given_up_its_version_since(
+    agreed_shop: tm.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"DAG_ID": "d", "TASK_ID": "t", "DAG_RUN_ID": "r", "TRY_NUMBER": "1"}
+    for name, value in task.items():
+        monkeypatch.setenv(f"AIRFLOW_CTX_{name}", value)
+    made = agreed_shop.rewind(0, "why", if_needed=True)
+    monkeypatch.delenv("AIRFLOW_CTX_DAG_ID")
+    agreed_shop.reset(batch_time="2020-01-01", reason="later")
+    agreed_shop.maintain(keep_versions=1)
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "d")
+    monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
+    assert agreed_shop.rewind(0, "why", if_needed=True) == made

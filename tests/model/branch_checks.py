@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pyarrow.dataset as ds
 
 import tidemill as tm
-from tests.model.branch_game import Game, Line, number_of_head
+from tests.model.branch_game import Game, number_of_head
 from tests.model.branch_pipeline import CALLS, cells, plain, state
-from tests.model.branches import SINKS
+from tests.model.branches import SINKS, Line
 
 
 def compare(game: Game) -> str:
@@ -92,7 +92,7 @@ def _ancestors(line: Line) -> Iterator[Line]:
 
 def _check_published(game: Game) -> None:
     main = game.lines["main"].head
-    for sink in SINKS:
+    for sink in (*SINKS, "more"):
         folder = game.folder / "out" / sink
         files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(("_", "."))]
         kind, partitioning = ("json", None) if sink in ("totals", "levels") else ("parquet", "hive")

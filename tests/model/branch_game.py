@@ -5,18 +5,19 @@ Each step is made on both. A refused call changes nothing, and its error must be
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import tidemill as tm
 from tests.model import branches as naive
 from tests.model.branch_pipeline import keeps_names, number_of, pipeline
-from tests.model.branches import Code, Input, Version
+from tests.model.branches import Code, Input, Line, Version
 
 UNCACHED = {"tidemill.disk_cache_bytes": 0}
 REFUSED = {
@@ -24,9 +25,10 @@ REFUSED = {
     "replay": "no longer kept|repeats none of|which was rewound|was rewound, or a promotion|starts at version"
     "|then dropped|there is no version yet",
     "promote": "has not read the input|was rewound|has taken over|took out of the input|has no version of its own"
-    "|no longer kept|rewound to before|starts from branch",
+    "|no longer kept|rewound to before|starts from branch|this code does not have the sink",
     "rewind": "no longer kept|nothing would change|has no version yet|read it, so its rows|waits? again",
-    "into": "no longer kept|no promotion into|left what is published|nothing would change",
+    "into": "no longer kept|no promotion into|left what is published|nothing would change"
+    "|this code does not have the sink",
     "drop": "needs its versions",
     "tag": "no longer kept|has no version",
     "requeue": "no longer kept|was requeued already|cannot come back|quarantined no rows|a promotion, replaced",
@@ -36,32 +38,6 @@ REFUSED = {
 def number_of_head(r: tm.Repository) -> int:
     head = r.head
     return -1 if head is None else head.version
-
-
-class Line:
-    """A branch of the model: its versions by number, and the code that runs on it."""
-
-    def __init__(self, name: str, fork: Version, code: Code, parent: Line | None = None) -> None:
-        self.name, self.fork, self.code, self.parent = name, fork, code, parent
-        self.id = f"{name}/{uuid.uuid4().hex}"
-        self.versions: dict[int, Version] = {} if parent is None else dict(parent.up_to(fork.number))
-        self.versions[fork.number] = fork
-        self.operators: tuple[str, ...] | None = None
-        self.floor = -1
-        self.published: Path | None = None
-
-    @property
-    def head(self) -> Version:
-        return self.versions[max(self.versions)]
-
-    def up_to(self, number: int) -> Iterator[tuple[int, Version]]:
-        return ((at, version) for at, version in self.versions.items() if at <= number)
-
-    def add(self, version: Version) -> None:
-        self.versions[version.number] = version
-
-    def is_own(self, number: int) -> bool:
-        return self.parent is None or number > self.fork.number
 
 
 class Game:
@@ -92,6 +68,7 @@ class Game:
             (self.arrive, 5), (self.run, 5), (self.run_branch, 2), (self.sweep, 2), (self.skip, 1), (self.rewind, 3),
             (self.rewind_branch, 1), (self.requeue, 2), (self.tag, 1), (self.branch, 1), (self.replay, 6),
             (self.promote, 5), (self.rewind_into, 2), (self.drop, 2), (self.maintain, 1), (self.compact, 2),
+            (self.fill, 2),
         ]  # fmt: skip
         action = self.chance.choices([one for one, _ in actions], [weight for _, weight in actions])[0]
         said = action()
@@ -248,7 +225,9 @@ class Game:
         return line
 
     def _code(self) -> Code:
-        return self.chance.choice([self.lines["main"].code, Code(self.chance.randint(1, 3), self.chance.randint(0, 1))])
+        main = self.lines["main"].code
+        more = self.chance.choice([main.more, main.more, False])
+        return self.chance.choice([main, Code(self.chance.randint(1, 3), self.chance.randint(0, 1), more)])
 
     def replay(self) -> str:
         name = self.chance.choice([*(one for one in self.lines if one != "main"), f"b{self.chance.randint(0, 3)}"])
@@ -346,7 +325,7 @@ class Game:
         def act() -> str:
             with keeps_names(self.folder):
                 made = self.open("main", line.code).rewind(f"{name}@{theirs.number}", "a test")
-            main.add(naive.rewind_into(line.fork, theirs, made.version))
+            main.add(naive.rewind_into(main.head, line.fork, theirs, made.version))
             main.code = line.code
             return f"{name}@{theirs.number} as {made.version}"
 
@@ -378,6 +357,17 @@ class Game:
         for _ in made:
             main.add(naive.nothing(main.head, main.id, "compact"))
         return f"{[(one.sink, one.first, one.last) for one in made]}"
+
+    def fill(self) -> str:
+        main = self.lines["main"]
+        if main.head.number < 0:
+            return "nothing"
+        main.code = dataclasses.replace(main.code, more=True)
+        self.open().publish(0)
+        numbers = [number for number in naive.lacking(main.head) if self.is_kept(main, number)]
+        if numbers:
+            main.add(naive.fill(main.head, numbers, main.id))
+        return f"{numbers}"
 
     def any_branch(self) -> str | None:
         names = [name for name in self.lines if name != "main"]

@@ -66,6 +66,8 @@ def pipeline(folder: Path, code: Code) -> tm.Pipeline:
     totals = both.groupBy("k").agg(total=tm.sum("v"), name="totals")
     totals.write(tm.Json(str(folder / "out/totals")))
     totals.foreachBatch(functions.call, name="calls")
+    if code.more:
+        totals.write(tm.Parquet(str(folder / "out/more"), partitionBy=["k"]), name="more")
     levels = totals.sql("SELECT total % 3 AS level FROM rows").groupBy("level").agg(n=tm.count(), name="levels")
     levels.write(tm.Json(str(folder / "out/levels")))
     spec = tm.StateSpec.function(functions.seen).timeout("4500 milliseconds", clock="batch")
@@ -78,7 +80,7 @@ def pipeline(folder: Path, code: Code) -> tm.Pipeline:
 
 
 def cells(sink: str, row: dict[str, Any]) -> tuple[Any, ...]:
-    if sink == "totals":
+    if sink in ("totals", "more"):
         return (row["k"], row["total"])
     if sink == "levels":
         return (row["level"], row["n"])

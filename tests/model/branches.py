@@ -7,8 +7,10 @@ the steps of another line again, a promotion takes a version over as it is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 Row = tuple[Any, ...]
@@ -21,10 +23,11 @@ SINKS = ("levels", "seen", "totals", "hours")
 
 @dataclass(frozen=True)
 class Code:
-    """What a change of code changes."""
+    """What a change of code changes. With `more`, the rows of `totals` have a second sink."""
 
     factor: int = 1
     bonus: int = 0
+    more: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ def batch(before: Version, inputs: Sequence[Input], time_ms: int, code: Code, li
     made: dict[str, list[Row]] = {name: [] for name in (*SINKS, "quarantine")}
     made["quarantine"] += [("unreadable",)] * sum(one.unreadable for one in inputs)
     _totals(inputs, code, state, made)
+    if code.more:
+        made["more"] = made["totals"]
     _seen([row for one in inputs if one.source == "a" for row in one.rows], now, code, state["seen"], made["seen"])
     mark = _hours([row for one in inputs if one.source == "a" for row in one.rows], before.watermark_ms, state, made)
     requeued = {one.name for one in inputs if one.name.startswith("requeued")}
@@ -175,22 +180,45 @@ def requeue(before: Version, inputs: Sequence[Input], line: str) -> Version:
 
 
 def nothing(before: Version, line: str, kind: str) -> Version:
-    """A version that changes nothing: a compaction."""
+    """A version that changes no state: a compaction."""
     made = advanced(before, {}, line, kind)
     return dataclasses.replace(made, steps=before.steps, repeats=before.repeats)
 
 
+def lacking(head: Version) -> list[int]:
+    """The versions whose rows of `totals` the second sink does not show, because their code did not have it."""
+    return [number for number, made in head.history if made.get("totals") and "more" not in made]
+
+
+def fill(before: Version, numbers: Sequence[int], line: str) -> Version:
+    """A version that shows the rows of earlier ones in the second sink."""
+    history = [
+        (number, {**made, "more": made["totals"]} if number in numbers else made) for number, made in before.history
+    ]
+    return nothing(dataclasses.replace(before, history=tuple(history)), line, "fill")
+
+
+def _still_filled(target: Version, head: Version) -> tuple[tuple[int, Made], ...]:
+    """The history of a version, with the rows that a later one has filled in the second sink."""
+    filled = {number: made for number, made in head.history if "more" in made}
+    return tuple(
+        (number, filled[number] if filled.get(number) == {**made, "more": made.get("totals")} else made)
+        for number, made in target.history
+    )
+
+
 def rewind(head: Version, target: Version, without: Sequence[Input], line: str) -> Version:
     taken = target.skipped | {one.name for one in without}
+    target = dataclasses.replace(target, history=_still_filled(target, head))
     made = advanced(target, {}, line, "skip", without, number=head.number + 1, skipped=taken)
     steps = made.steps if without else target.steps
     restores = (target.number, tuple(sorted(one.name for one in without)))
     return dataclasses.replace(made, steps=steps, restores=restores, kind="rewind")
 
 
-def rewind_into(fork: Version, theirs: Version, number: int) -> Version:
+def rewind_into(head: Version, fork: Version, theirs: Version, number: int) -> Version:
     """The version that goes back inside of a promotion of a branch: all is as on the branch, also the batch time."""
-    history = (*fork.history, (number, _together(fork, theirs)))
+    history = (*_still_filled(fork, head), (number, _together(fork, theirs)))
     return dataclasses.replace(theirs, number=number, history=history, repeats=None, restores=None, kind="rewind")
 
 
@@ -204,7 +232,7 @@ def _together(fork: Version, theirs: Version) -> Made:
 def promote(head: Version, fork: Version, theirs: Version, number: int, outputs: str) -> Version:
     """The version that takes over a branch: its state, its input, and unless they are kept, its outputs."""
     together = _together(fork, theirs)
-    history = fork.history if outputs == "correct" else head.history
+    history = _still_filled(fork, head) if outputs == "correct" else head.history
     return dataclasses.replace(
         theirs, number=number, history=(*history, (number, together if outputs == "correct" else {})),
         time_ms=max(head.time_ms, theirs.time_ms), repeats=None, restores=None, kind="promote",
@@ -230,6 +258,8 @@ def _merged(made: Version, recorded: Version, operators: Sequence[str]) -> Versi
     state = {name: (made if name in operators else recorded).state[name] for name in OPERATORS}
     (number, ours), (_, theirs) = made.history[-1], recorded.history[-1]
     rows = {name: (ours if name in operators else theirs).get(name, ()) for name in SINKS}
+    if "more" in (chosen := ours if "totals" in operators else theirs):
+        rows["more"] = chosen["more"]
     rows["quarantine"] = (ours if "hours" in operators else theirs).get("quarantine", ())
     merged = dataclasses.replace(made, state=state, history=(*made.history[:-1], (number, rows)))
     return dataclasses.replace(merged, steps=(*made.steps[:-1], dataclasses.replace(made.steps[-1], recorded=merged)))
@@ -242,3 +272,29 @@ def left(steps: Sequence[Step], head: Version, fork: Version) -> list[Step] | No
         return list(steps) if head.number == fork.number else None
     places = [place for place, step in enumerate(steps) if step == done]
     return list(steps[places[0] + 1 :]) if places else None
+
+
+class Line:
+    """A branch of the model: its versions by number, and the code that runs on it."""
+
+    def __init__(self, name: str, fork: Version, code: Code, parent: Line | None = None) -> None:
+        self.name, self.fork, self.code, self.parent = name, fork, code, parent
+        self.id = f"{name}/{uuid.uuid4().hex}"
+        self.versions: dict[int, Version] = {} if parent is None else dict(parent.up_to(fork.number))
+        self.versions[fork.number] = fork
+        self.operators: tuple[str, ...] | None = None
+        self.floor = -1
+        self.published: Path | None = None
+
+    @property
+    def head(self) -> Version:
+        return self.versions[max(self.versions)]
+
+    def up_to(self, number: int) -> Iterator[tuple[int, Version]]:
+        return ((at, version) for at, version in self.versions.items() if at <= number)
+
+    def add(self, version: Version) -> None:
+        self.versions[version.number] = version
+
+    def is_own(self, number: int) -> bool:
+        return self.parent is None or number > self.fork.number

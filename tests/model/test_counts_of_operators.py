@@ -145,7 +145,7 @@ def test_a_limit_holds_for_every_operator(limit: dict[str, Any], said: str, late
     with pytest.raises(tm.InvalidInput, match=said) as refused:
         r.run(engine="local")
     if "late" in said:
-        assert "late for operator `daily`" in str(refused.value), "it shows a row"
+        assert "file `0001.csv`, row 1: late for operator `daily`" in str(refused.value)
     assert r.head.version == 0
     assert [one.version for one in world_of(tmp_path, late).open().run(engine="local")] == [1]
 

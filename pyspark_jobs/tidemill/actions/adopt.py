@@ -30,7 +30,7 @@ class AdoptPlan(ActionPlan):
     is_copy: bool
     sources: dict[str, tuple[str | None, str]]
     fence: Fence | None = field(default=None, repr=False)
-    """The commit that is made first at the place before, so that no other one is made there."""
+    """The commits that are made first at the place before, so that no other ones are made there."""
 
     def lines(self) -> list[str]:
         """Return what will happen, in words."""

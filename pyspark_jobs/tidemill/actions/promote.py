@@ -168,12 +168,17 @@ class Promote(CommitAction):
         return Accepted(output_change=self.accept_output_change, drop=tuple(self.drop))
 
     def made_before(self, repo: Opened) -> MadeBefore | None:
-        """Return the commit that took over the branch as it is now, if there is one."""
-        from ..branches.promote import promoted_already
+        """Return the commit that took over the branch as it is now, if there is one.
+
+        `InvalidInput` if it left what is published as it was, and this call would not.
+        """
+        from ..branches.promote import promoted_already, refuse_if_kept
 
         made = promoted_already(repo, self.branch)
         if made is None:
             return None
+        if self.outputs == "correct":
+            refuse_if_kept(repo, self.branch, made)
         words = f"`{self.branch}` was promoted before, in version {made.version}"
         return MadeBefore(made, words, [made.version], {"branch": self.branch})
 

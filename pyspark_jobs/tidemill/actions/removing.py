@@ -271,7 +271,11 @@ def _left(repo: Opened, task: ForgetTask, made: _Made, before: _Before) -> list[
     ]
     missing = [one for found in made.sinks.values() for one in found.missing]
     left += [f"{one}: published, and not there any more" for one in missing if one not in made.former.there]
-    left += [f"{one}: the repository published it of which this is a copy" for one in made.former.foreign]
+    foreign = [one for found in made.sinks.values() for one in found.foreign]
+    left += [
+        f"{one}: the repository published it of which this is a copy"
+        for one in dict.fromkeys((*foreign, *made.former.foreign))
+    ]
     left += [f"sink `{name}`: {one}" for name, found in made.sinks.items() for one in found.elsewhere]
     if not is_of_person:
         left += [

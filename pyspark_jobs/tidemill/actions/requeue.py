@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import names
-from ..counts import count_of
+from ..counts import count_of, noun_with_names
 from ..errors import InvalidInput
 from ..values import dataclass
 from .contract import ActionPlan, CommitAction, Option, SeenBranch, option
@@ -49,7 +49,7 @@ class RequeuePlan(ActionPlan):
             f"{count_of(group.rows.num_rows, 'row')} "
             + (f"of source `{group.source}`" if not group.given else f"that `{group.given}` got from another operator")
             + f"{' and' if group.given else ''} that version {self.version} quarantined ({', '.join(group.kinds)}) "
-            + f"will be read again by {group.destination}"
+            + f"will be read again by {group.destination}{_nulls(group)}"
             for group in self.groups
         ]
         lines += [
@@ -76,6 +76,13 @@ class RequeuePlan(ActionPlan):
     def as_dict(self) -> dict[str, Any]:
         """Return what will happen, for machines."""
         return {"rows": self.rows, "files": [one.file.path for one in self.files], **super().as_dict()}
+
+
+def _nulls(group: RowGroup) -> str:
+    if not group.new_columns:
+        return ""
+    are = "is new since, and null in them" if len(group.new_columns) == 1 else "are new since, and null in them"
+    return f"; {noun_with_names('column', group.new_columns)} {are}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Sequence
 
+from ..counts import count_of
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.history import last_forget
 from ..protocol.kinds import rules_of
@@ -15,12 +17,12 @@ from ..repo.opened import Opened
 from ..repo.steps import Steps
 from ..repo.versions import VersionSpec, number_of_version
 from ..sources.contract import SourceFile, named_file
-from ..sources.ledger import READ, look_up_files
+from ..sources.ledger import QUARANTINED, READ, look_up_files
 
 
 def is_there(head: Commit, target: Commit | None, out: Sequence[SourceFile]) -> bool:
-    """Whether the head is the version to restore, or restores it and took the same files out of the input."""
-    if target is not None and target.as_parent == head.as_parent:
+    """Whether the head is the version to restore, or promotes or restores it, with the same files out of the input."""
+    if target is not None and target.as_parent in (head.as_parent, head.promoted):
         return not out
     same = {(one.source, one.path, one.etag) for one in head.skipped} == {(f.source, f.path, f.etag) for f in out}
     before = head.restores
@@ -78,6 +80,35 @@ def read_by(repo: Opened, before: Steps, after: Steps) -> dict[tuple[str, str], 
         files |= {(one.source, one.path): SourceFile.skipped(one) for one in commit.skipped}
     known = look_up_files(repo.ledger(target).map, list(files.values()))
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
+
+
+def requeued_then(before: Steps, after: Steps) -> list[str]:
+    """Return in a line each what becomes of rows and files that were requeued, if a rewind undoes that or their batch.
+
+    Rows of a version that is undone itself are left out, because their file waits again.
+    """
+    stays, lines = set(after.all), []
+    target, head = after.head, before.head
+    known = {split.path for split in (() if head is None else head.waiting)}
+    waiting = Counter[int]()
+    for split in () if target is None else target.waiting:
+        if split.requeued is not None and split.path not in known:
+            waiting[split.requeued.version] += split.requeued.rows
+    for version, rows in sorted(waiting.items()):
+        lines.append(f"{count_of(rows, 'requeued row')} of version {version} will be read again")
+    quarantined = {step.version for step in after.all}
+    for step in (one for one in before.all if one not in stays):
+        commit = before.commit(step)
+        held = (split.requeued for split in commit.requeued)
+        rows = sum(one.rows for one in held if one is not None and one.version in quarantined)
+        what = [count_of(rows, "row")] if rows else []
+        released = [SourceFile.skipped(one) for one in commit.released]
+        known_files = look_up_files(after.repo.ledger(target).map, released)
+        files = sum(one is not None and one.how == QUARANTINED for one in known_files)
+        what += [count_of(files, "file")] if files else []
+        if what:
+            lines.append(f"{' and '.join(what)} that version {step.version} requeued will be in quarantine again")
+    return lines
 
 
 def taken_out(

@@ -48,6 +48,8 @@ class RewindPlan(ActionPlan):
     change: SinkChange
     undone: list[int]
     waiting: list[SourceFile]
+    requeued: list[str]
+    """What becomes of requeued rows, in words."""
     without: list[SourceFile]
     gone: list[SourceFile]
     ends_plan: int | None
@@ -84,6 +86,7 @@ class RewindPlan(ActionPlan):
             lines.append(f"undone: {versions_of(self.undone)}")
         if self.waiting:
             lines.append(f"{self._shown(self.waiting)} will be read again")
+        lines += self.requeued
         if self.without:
             lines.append(f"{self._shown(self.without)} will not be read")
         if self.gone:
@@ -130,6 +133,7 @@ class RewindPlan(ActionPlan):
             "results": self.results,
             "undone": self.undone,
             "waiting": [[file.source, file.path] for file in self.waiting],
+            "requeued": self.requeued,
             "without": [[file.source, file.path] for file in self.without],
             "gone": [[file.source, file.path] for file in self.gone],
             "withdraws": self.withdraws,
@@ -235,11 +239,12 @@ class Rewind(CommitAction):
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps
         from ..sinks.asked import is_called
-        from .restoring import CurrentFiles, is_there, read_by, taken_out
+        from .restoring import CurrentFiles, is_there, read_by, requeued_then, taken_out
 
         head, number = seen.origin.head, -1 if target is None else target.version
         change = sink_change(repo, head, target if into is None else into.fork, "rewind")
-        waiting = read_by(repo, Steps(repo, head), Steps(repo if into is None else into.branch, target))
+        now, then = Steps(repo, head), Steps(repo if into is None else into.branch, target)
+        waiting = read_by(repo, now, then)
         listing = CurrentFiles(repo)
         out = taken_out(repo, target, self._without, waiting | planned_files(seen.plan), listing)
         if head is not None and is_there(head, target, out):
@@ -257,6 +262,7 @@ class Rewind(CommitAction):
             change=change,
             undone=change.undone,
             waiting=[file for key, file in left.items() if there is None or key in there],
+            requeued=requeued_then(now, then),
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],
             ends_plan=None if seen.plan is None else seen.plan.number,

@@ -24,6 +24,7 @@ from ..schema import int64_array
 from ..schema.cells import shown_cells
 from ..schema.kernels import pc
 from ..sources.contract import ROW, named_file
+from ..sources.requeued import fetch_requeued
 from ..values import dataclass
 from .batch import Batch
 from .given import GivenRows
@@ -64,8 +65,23 @@ def failed_rows(
     if places and head.split is None and found is None:
         found = _emitted_for(batch, part, places)
     if head.split is not None:
-        return f"{what} of file {named_file(batch.plan.splits[head.split], batch.job.sources)}{found or ''}"
+        split = batch.plan.splits[head.split]
+        if split.requeued is not None:
+            return f"{what}{_of_requeued(batch, split)}"
+        return f"{what} of file {named_file(split, batch.job.sources)}{found or ''}"
     return f"{what} that operator `{_emitter(batch, head)}` emitted{found or _from_files(batch)}"
+
+
+def _of_requeued(batch: Batch, split: Split) -> str:
+    """Say which version quarantined requeued rows, and from which files the rows of their object were first read."""
+    assert split.requeued is not None
+    files: list[str | None] = []
+    with contextlib.suppress(Exception):
+        held = fetch_requeued(batch.store(), split.requeued.name, split.requeued.checksum)
+        files = pc.unique(held.column("file")).to_pylist()
+    named = [f"`{one}`" for one in files if one is not None]
+    of_files = f" of {'file' if len(named) == 1 else 'files'} {_listed(named, len(named))}" if named else ""
+    return f"{of_files}, which version {split.requeued.version} quarantined"
 
 
 def _emitter(batch: Batch, head: ChunkHead) -> str:

@@ -46,12 +46,11 @@ def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Blo
     source = batch.job.sources[split.source]
     if split.requeued is None:
         return source.read(split, batch.plan.block_rows, context)
-    if not split.requeued.given:
-        return read_requeued(batch.store(), source.schema, source.place, split, batch.plan.block_rows, context)
-    port = batch.job.port(split.requeued.given)
-    columns = None if port is None else pa.schema([field.with_nullable(True) for field in port.input.schema])
-    own = replace(context, metadata=False)
-    return read_requeued(batch.store(), columns, source.place, split, batch.plan.block_rows, own)
+    columns: pa.Schema | None = source.schema
+    if is_given_back(split):
+        port, context = _given_to(batch.job, split), replace(context, metadata=False)
+        columns = None if port is None else pa.schema([field.with_nullable(True) for field in port.input.schema])
+    return read_requeued(batch.store(), columns, source.place, split, batch.plan.block_rows, context)
 
 
 def is_given_back(split: Split) -> bool:
@@ -59,10 +58,15 @@ def is_given_back(split: Split) -> bool:
     return split.requeued is not None and bool(split.requeued.given)
 
 
+def _given_to(job: Job, split: Split) -> Port | None:
+    """Return the input that gets the rows of a split back, or None if the code no longer has it."""
+    return None if split.requeued is None else job.port(split.requeued.given)
+
+
 def feed(job: Job, split: Split, rows: pa.RecordBatch, receiver: flow.Receiver) -> None:
     """Send rows of a split through the steps of its source, or directly to the operator that is given them back."""
-    if split.requeued is not None and split.requeued.given:
-        port = job.port(split.requeued.given)
+    if is_given_back(split):
+        port = _given_to(job, split)
         if port is not None:
             receiver.to_operator(port, rows)
         return

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from .. import _native
 from ..pipeline.job import Port
-from ..protocol.records import LateRow, Split
+from ..protocol.records import LateRow
 from ..schema.kernels import pc
-from ..sources.contract import ROW
+from .quarantine import Provenance, row_numbers
 
 EXAMPLES = 3
 """How many late rows a commit names."""
@@ -40,19 +40,18 @@ def _at_or_before(column: pa.Array, limit_ms: int) -> pa.BooleanArray:
     return pc.fill_null(found, False)
 
 
-def examples(port: Port, late: pa.RecordBatch, watermark_ms: int, split: Split | None) -> list[LateRow]:
-    """Return the first late rows, with their places."""
+def examples(port: Port, late: pa.RecordBatch, watermark_ms: int, provenance: Provenance) -> list[LateRow]:
+    """Return late rows with their places; an emitted one has that of the row for which it was emitted."""
     time, found = port.input.event_time, []
-    has_number = split is not None and ROW in late.schema.names
-    for place in range(min(late.num_rows, EXAMPLES)):
+    for place, number in enumerate(row_numbers(late, provenance)):
         bounds = None if time is None else _native.time_bounds_ms(late.column(time).slice(place, 1))
         found.append(
             LateRow(
                 operator=port.label,
                 watermark_ms=watermark_ms,
                 time_ms=None if bounds is None else bounds[0],
-                file=None if split is None else split.path,
-                row=late.column(ROW)[place].as_py() + 1 if has_number else None,
+                file=None if provenance.split is None else provenance.split.path,
+                row=None if number is None else number + 1,
             )
         )
     return found

@@ -1,9 +1,9 @@
-"""The place of a row in the plan. It is sent with the row where the order of an operator behind another one needs it.
+"""The place of a row in the plan, by which an operator behind another one gets its rows in the order of the plan.
 
-A place is two numbers: the split and the block, then the row there. What an operator emits for a row has the place of
-that row. What it emits for a key, or because it was due, has a place after all rows: by time, and before all times if
-it has none. Of rows with one place, those that were read come first, then those of the operators in the order of the
-code, by the hashes of their keys.
+A place is two numbers: one for the split and the block, one for the row in the block. A row that is emitted for another
+row has the place of that row. A row that is emitted for a key comes after all of these, and a row that was due comes
+last, by its time. Several rows may have one place. Then rows that were read come first; emitted rows follow, operator
+by operator in the order of the code, and within an operator by the hashes of their keys.
 INVARIANT: places depend on the plan alone, so they are the same for every number of tasks.
 """
 

@@ -84,7 +84,7 @@ def late_rejects(
         {"column": time, "reason": reason, "text": text, "kind": LATE, "operator": operator}
         for text, reason, operator in zip(_texts(late.select(columns)), reasons, given, strict=True)
     ]
-    return _with_content(batch.job, _batch(rejects, _numbers(late, provenance), provenance.split), provenance.read)
+    return _with_content(batch.job, _batch(rejects, row_numbers(late, provenance), provenance.split), provenance.read)
 
 
 def ahead_rejects(
@@ -100,7 +100,7 @@ def ahead_rejects(
     labels = ",".join(labels_of(batch.job, watermark))
     known = {"column": column, "reason": reason, "kind": AHEAD, "operator": labels or None, "watermark": watermark}
     rejects = [known | {"text": text} for text in _texts(ahead.select(columns))]
-    return _with_content(batch.job, _batch(rejects, _numbers(ahead, provenance), provenance.split), provenance.read)
+    return _with_content(batch.job, _batch(rejects, row_numbers(ahead, provenance), provenance.split), provenance.read)
 
 
 def labels_of(job: Job, watermark: str) -> list[str]:
@@ -129,7 +129,8 @@ def _with_content(job: Job, rejects: pa.RecordBatch, read: pa.RecordBatch | None
     return rejects.append_column(pa.field(CONTENT + source, content.type), content)
 
 
-def _numbers(rows: pa.RecordBatch, provenance: Provenance) -> list[int | None]:
+def row_numbers(rows: pa.RecordBatch, provenance: Provenance) -> list[int | None]:
+    """Return the numbers in their file of rows with one provenance, from 0 on; None if they are not known."""
     if provenance.numbers is not None:
         return list(provenance.numbers)
     has_numbers = provenance.split is not None and ROW in rows.schema.names

@@ -26,7 +26,7 @@ from . import places, wire
 from .batch import Batch
 from .held import LARGEST_HELD_BYTES, HeldRows
 from .lateness import EXAMPLES, examples, kept_late
-from .quarantine import Provenance, ahead_rejects, labels_of, late_rejects
+from .quarantine import Provenance, ahead_rejects, labels_of, late_rejects, row_numbers
 from .wire import Chunk, ChunkHead
 from .work import Item
 
@@ -262,9 +262,10 @@ class Outgoing:
         if known is not None and known.time_ms >= time_ms:
             return
         place = pc.index(rows.column(column), pc.max(rows.column(column))).as_py()
-        split = self.origin.split
-        row = rows.column(ROW)[place].as_py() + 1 if split is not None and ROW in rows.schema.names else None
-        self.sender.observed.furthest[name] = Furthest(time_ms, None if split is None else split.path, row)
+        ((one, provenance),) = self._provenances(rows.slice(place, 1))
+        (number,) = row_numbers(one, provenance)
+        file = None if provenance.split is None else provenance.split.path
+        self.sender.observed.furthest[name] = Furthest(time_ms, file, None if number is None else number + 1)
 
     def quarantine_rejects(self, block: Block) -> None:
         """Send rows that could not be read to quarantine."""
@@ -319,7 +320,8 @@ class Outgoing:
         known = self.sender.observed.late_examples
         if len(known) < EXAMPLES:
             watermark_ms = port.least(self.sender.batch.watermarks) or 0
-            known += examples(port, late, watermark_ms, self.origin.split)[: EXAMPLES - len(known)]
+            for rows, provenance in self._provenances(late.slice(0, EXAMPLES - len(known))):
+                known += examples(port, rows, watermark_ms, provenance)
 
     def _quarantine_late(self, found: Sequence[tuple[Port, pa.RecordBatch]]) -> None:
         """Send late rows to quarantine, each row once, with all inputs that it is late for."""

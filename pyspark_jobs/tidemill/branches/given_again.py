@@ -12,9 +12,9 @@ from typing import Any
 
 from ..protocol.log import Log
 from ..protocol.records import Commit, Split, VersionOf
+from ..reading.first_read import requeued_rows
 from ..repo.opened import Opened
 from ..returning.export import ROW_ID, quarantined_rows
-from ..returning.requeued_before import requeued_rows
 from .covered import own_versions
 
 _PLACE = ("source", "file", "line", "row", "kind", "operator", "watermark")

@@ -89,6 +89,8 @@ def version_inside(repo: Opened, head: Commit | None, spec: VersionSpec) -> Insi
     target = branch.log.commit(version) if version <= _newest(branch) else None
     made = None if head is None or target is None else _promotion(repo, head, target)
     if head is None or target is None or made is None:
+        if head is not None and target is not None:
+            _refuse_beyond(repo, head, target, name, what)
         raise InvalidInput(
             f"{what}: no promotion into `{branch_name(repo, repo.branch)}` has taken over this version",
             hint=f"`tidemill promote {name}` takes over the newest version of the branch",
@@ -141,14 +143,35 @@ def _newest(branch: Opened) -> int:
     return -1 if head is None else head.version
 
 
+def _refuse_beyond(repo: Opened, head: Commit, target: Commit, name: str, what: str) -> None:
+    """Raise `InvalidInput` if a promoted branch had taken the version over from another branch itself."""
+    for version in _newest_first(head):
+        made = repo.log.commit(version)
+        wanted = VersionOf(target.branch, target.version)
+        if made.promoted is not None and made.promoted.branch != target.branch and wanted in Steps(repo, made).all:
+            by, version = branch_name(repo, made.promoted.branch), _promoted_in(repo, version)
+            raise InvalidInput(
+                f"{what}: branch `{by}` had taken over `{name}` when version {version} promoted it, and a rewind goes "
+                f"only to versions of `{by}` itself",
+                hint=f"rewind to `{by}@{made.promoted.version}` or an earlier version of `{by}`, or to version "
+                f"{version}; or replay into a new branch",
+            )
+
+
+def _newest_first(head: Commit) -> list[int]:
+    """Return the promotions up to a version, newest first, those that count before those that were undone."""
+    return sorted(head.promotions, key=lambda one: (is_effective(head, one), one), reverse=True)
+
+
 def _promotion(repo: Opened, head: Commit, target: Commit) -> Commit | None:
     """Return the newest promotion that took over a version; rather one that counts than one that was undone."""
-    for version in sorted(head.promotions, key=lambda one: (is_effective(head, one), one), reverse=True):
+    for version in _newest_first(head):
         made = repo.log.commit(version)
         if made.promoted is None or made.promoted.branch != target.branch or made.promoted.version < target.version:
             continue
-        theirs = Steps(repo, made)
-        if VersionOf(target.branch, target.version) in theirs.all:
+        if made.promoted.version == target.version:
+            return made  # it may be a promotion itself, which is no step
+        if VersionOf(target.branch, target.version) in Steps(repo, made).all:
             return made
     return None
 
@@ -158,17 +181,18 @@ def words(repo: Opened, head: Commit | None, target: Commit | None, to: Inside |
     now = [] if head is None else [one for one in head.promotions if is_effective(head, one)]
     then = [] if target is None or to is not None else [one for one in target.promotions if is_effective(target, one)]
     if to is not None:
-        return [f"results are those of the code of branch `{to.name}`, as version {to.promotion} promoted them"]
+        by = _promoted_in(repo, to.promotion)
+        return [f"results are those of the code of branch `{to.name}`, as version {by} promoted them"]
     back = {_branch_of(repo, one): one for one in then if one not in now}
     lines = [
         f"results are those of the code of branch `{name}` again, as version {version} promoted them"
-        for name, version in back.items()
+        for name, version in ((name, _promoted_in(repo, one)) for name, one in back.items())
     ]
     for version in (one for one in now if one not in then):
         name, other = _branch_of(repo, version), _same_input(repo, version, target)
         offer = "" if other is None else f"; `--to {name}@{other}` keeps those of the branch"
         if name not in back:
-            undone = f"the promotion of branch `{name}` in version {version} is undone"
+            undone = f"the promotion of branch `{name}` in version {_promoted_in(repo, version)} is undone"
             lines.append(f"{undone}: results are those of the code before it{offer}")
     return lines
 
@@ -176,6 +200,19 @@ def words(repo: Opened, head: Commit | None, target: Commit | None, to: Inside |
 def _branch_of(repo: Opened, version: int) -> str:
     promoted = repo.log.commit(version).promoted
     return MAIN if promoted is None else repo.initialised().name_of(promoted.branch)
+
+
+def _promoted_in(repo: Opened, version: int) -> int:
+    """Return the version that promoted what a version shows: itself, unless it is a rewind into a promotion."""
+    made = repo.log.commit(version)
+    if made.kind != "rewind" or made.promoted is None:
+        return version
+    for earlier in sorted((one for one in made.promotions if one < version), reverse=True):
+        before = repo.log.commit(earlier)
+        is_same = before.promoted is not None and before.promoted.branch == made.promoted.branch
+        if is_same and before.kind == "promote":
+            return earlier
+    return version
 
 
 def _same_input(repo: Opened, promotion: int, target: Commit | None) -> int | None:

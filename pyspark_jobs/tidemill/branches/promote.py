@@ -18,6 +18,7 @@ from ..protocol.kinds import Changes
 from ..protocol.named import Object, output_files
 from ..protocol.records import AddedOutput, Commit, VersionOf
 from ..protocol.refs import MAIN
+from ..protocol.retained import fork_of
 from ..protocol.successor import taken_over, totals
 from ..publishing.owners import NOT_SHARED, Accepted, check_outputs, described
 from ..publishing.rest import Writing
@@ -130,6 +131,24 @@ def promoted_already(repo: Opened, name: str) -> Commit | None:
         if made is not None and made.branch == branch:
             return None if theirs is not None and theirs.version > made.version else repo.log.commit(version)
     return None
+
+
+def refuse_if_kept(repo: Opened, name: str, made: Commit) -> None:
+    """Raise `InvalidInput` if a promotion left what was published as it was, although other rows should be there."""
+    assert made.promoted is not None
+    fork = fork_of(repo.initialised(), made.promoted.branch)
+    since = -1 if fork is None else fork.version
+    before = made.version - 1
+    is_kept = before > since and is_effective(made, before)
+    if not is_kept and not made.adds and name in repo.initialised().branches:
+        branch = on_branch(repo, name)
+        own = own_versions(branch, branch.log.commit(made.promoted.version))
+        is_kept = any(file.rows for one in own for files in one.outputs.values() for file in files)
+    if is_kept:
+        raise InvalidInput(
+            f'promote `{name}`: version {made.version} promoted it with outputs="keep", which left what is published',
+            hint=f"to publish what the branch made, rewind to version {before}, and promote the branch again",
+        )
 
 
 def checked(repo: Opened, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Found:

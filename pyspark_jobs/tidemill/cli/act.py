@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,6 +61,7 @@ def command_of(verb: str) -> click.Command:
         target: Target, expect: str | None, consent: Agreement, out: Output, if_needed: bool = False, **given: Any
     ) -> int:
         if verb in LISTS and given[LISTS[verb].unless] is None:
+            _refuse_options(verb, options_of(action), given, consent.dry_run, expect)
             return LISTS[verb].show(target, out)
         chosen = _chosen(action, flagged, given)
         repository = target.open()
@@ -80,6 +81,23 @@ def command_of(verb: str) -> click.Command:
         made = _parameter(name, option, None if is_optional else default)(made)
     locating = reading_options if verb in LISTS else target_options
     return click.command(verb, short_help=action.short_help)(locating(made))
+
+
+def _refuse_options(
+    verb: str, options: Iterable[tuple[str, Option, Any]], given: Mapping[str, Any], dry_run: bool, expect: str | None
+) -> None:
+    """Raise `UsageError` for options of an action beside a missing argument, without which the command only lists."""
+    missing = LISTS[verb].unless
+    found = [
+        _flag(name, option)
+        for name, option, default in options
+        if option.in_shell and name != missing and given[_parameter_name(name, option)] != default
+    ]
+    found += ["--dry-run"] if dry_run else []
+    found += ["--expect"] if expect is not None else []
+    if found:
+        accepted = f"does not accept {' or '.join(found)}"
+        raise click.UsageError(f"without {missing.upper()}, `{verb}` lists all, and {accepted}")
 
 
 def _options_in_shell(action: type[Action], flagged: Sequence[type[Action]]) -> list[tuple[str, Option, Any]]:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import Exit
 from .options import Target, reading_options
 from .output import Output, json_line, output_options
-
-if TYPE_CHECKING:
-    from ..protocol.records import Commit
-    from ..protocol.refs import Refs
 
 SHOWN_COMMITS = 20
 
@@ -31,7 +26,7 @@ def log(target: Target, limit: int | None, files: bool, out: Output) -> int:
     A version that a rewind undid is marked. --files adds what each version read, by source. --json prints a JSON line
     per commit.
     """
-    from ..reading.log import input_files
+    from ..reading.log import input_files, log_row
 
     repository = target.read()
     shown = limit if limit is not None or out.json else SHOWN_COMMITS
@@ -39,17 +34,18 @@ def log(target: Target, limit: int | None, files: bool, out: Output) -> int:
     newest = commits[0] if commits else None
     tags = repository.tags()
     refs = repository.opened.initialised() if commits else None
-    rows = [_row(commit, newest, tags, refs) for commit in commits[:shown]]
+    rows = [log_row(commit, newest, tags, refs) for commit in commits[:shown]]
     read = {one.version: input_files(repository.opened, one) for one in (commits[:shown] if files else ())}
     if out.json:
         for row in rows:
             more = {"files": [dataclasses.asdict(one) for one in read[row["version"]]]} if files else {}
             out.line(json_line(row | more))
         return Exit.DONE
-    from .render import console, log_table
+    from .render import console, log_table, print_files
 
     terminal = console()
-    terminal.print(log_table(rows, {version: [one.line() for one in found] for version, found in read.items()}))
+    terminal.print(log_table(rows))
+    print_files(terminal, {version: [one.line() for one in found] for version, found in read.items()})
     oldest = commits[-1].version if commits and (shown is None or len(commits) <= shown) else 0
     if oldest > 0:
         terminal.print(f"versions from {oldest} on are kept", style="dim")
@@ -58,29 +54,3 @@ def log(target: Target, limit: int | None, files: bool, out: Output) -> int:
     elif shown is not None and len(commits) > shown:
         terminal.print(f"the newest {shown:,}; --limit shows more", style="dim")
     return Exit.DONE
-
-
-def _row(commit: Commit, newest: Commit | None, tags: Any, refs: Refs | None) -> dict[str, Any]:
-    from ..protocol.history import is_effective
-    from ..protocol.progress import lost_behind
-    from ..units import iso
-
-    return {
-        "version": commit.version,
-        "kind": commit.kind,
-        "undone": newest is not None and not is_effective(newest, commit.version),
-        "tags": [one.name for one in tags if (one.branch, one.version) == (commit.branch, commit.version)],
-        "batch_time": iso(commit.batch_time_ms),
-        "committed": iso(commit.committed_ms),
-        "input_rows": commit.counts.input_rows,
-        "input_files": commit.counts.input_files,
-        "late_rows": commit.counts.late_rows,
-        "quarantined_rows": commit.counts.quarantined_rows,
-        "quarantined_files": commit.counts.quarantined_files,
-        "lost_behind": lost_behind(commit),
-        "restores": None if commit.restores is None else commit.restores.version,
-        "promoted": None
-        if commit.promoted is None or refs is None
-        else {"branch": refs.name_of(commit.promoted.branch), "version": commit.promoted.version},
-        "reason": commit.reason,
-    }

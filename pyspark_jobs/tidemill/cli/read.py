@@ -147,7 +147,7 @@ def quarantine(
     A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". On a
     terminal, each row has one line with its reason, its text, its place and the version. With --wide, and where no
     terminal is, the columns are source, file, line, row, column, reason, the row as text, its kind, operator and
-    watermark, and the version. --json prints a JSON line per row.
+    watermark, the version, and the version that requeued the row. --json prints a JSON line per row.
     """
     if export is not None and file is not None:
         raise click.UsageError("--export and -o both write a file; give one of them")
@@ -245,11 +245,11 @@ def keys_of(repository: Reader, operator: str | None, texts: tuple[str, ...]) ->
 
 def _key_schema(repository: Reader, operator: str | None) -> pa.Schema | None:
     """Return the key columns of the operator, or of the first one if none is named; None if it does not exist."""
-    from ..schema import to_arrow
+    from ..state.columns import MapColumns
 
     schemas = recorded_schemas(repository.opened, repository.head)
     name = operator if operator is not None else next(iter(schemas), None)
-    return to_arrow(next(iter(schemas[name]["maps"].values()))["key"]) if name in schemas else None
+    return MapColumns.described(*next(iter(schemas[name]["maps"].items()))).key if name in schemas else None
 
 
 def _named_by(text: str, key: pa.Schema) -> list[Any]:
@@ -258,7 +258,7 @@ def _named_by(text: str, key: pa.Schema) -> list[Any]:
 
     from .render import SHOWN_NULL
 
-    if len(key) > 1 or text != SHOWN_NULL:
+    if len(key) != 1 or text != SHOWN_NULL:
         return [_key(text, key)]
     return [None, text] if pa.types.is_string(key.field(0).type) else [None]
 
@@ -270,16 +270,17 @@ def _key(text: str, key: pa.Schema) -> Any:
 
     from ..errors import InvalidInput
 
-    is_json = len(key) > 1 or pa.types.is_nested(key.field(0).type)
+    is_json = len(key) != 1 or pa.types.is_nested(key.field(0).type)
     try:
         parsed = json.loads(text, parse_float=str) if is_json else text  # a float would round decimals
-        parts = parsed if len(key) > 1 else [parsed]
+        parts = [parsed] if len(key) == 1 else parsed
         values = [_key_cell(part, field.type) for part, field in zip(parts, key, strict=True)]
     except (ValueError, TypeError, AttributeError, pa.ArrowException) as error:
         wanted = ", ".join(f"{field.name} {field.type}" for field in key)
+        array = f"give a JSON array of {len(key)} values, for example '[\"a\", 1]'" if len(key) > 1 else None
         raise InvalidInput(
             f"--key `{text}` does not fit the key columns ({wanted})",
-            hint=f"give a JSON array of {len(key)} values, for example '[\"a\", 1]'" if len(key) > 1 else None,
+            hint=array if len(key) else "give '[]': there are no key columns, so all rows have one key",
         ) from error
     return values[0] if len(values) == 1 else tuple(values)
 

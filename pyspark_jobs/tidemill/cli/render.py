@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..counts import count_of
+from ..units import time_text
 from ..visible import visible
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def quarantine_table(rows: pa.Table, width: int) -> Table:
     """
     found = rows.to_pylist()
     several = len({one["source"] for one in found}) > 1
-    cells = [[visible(one["reason"] or ""), visible(one["text"] or ""), visible(_place(one, several)),
+    cells = [[visible(_reason(one)), visible(one["text"] or ""), visible(_place(one, several)),
               str(one["version"])] for one in found]  # fmt: skip
     names = ("reason", "text", "place", "version")
     natural = [max([len(name), *(cell_len(row[at]) for row in cells)]) for at, name in enumerate(names)]
@@ -80,6 +81,11 @@ def quarantine_table(rows: pa.Table, width: int) -> Table:
         row[2] = _end_of(row[2], place)
         shown.add_row(*map(Text, row))
     return shown
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    back = "" if row["requeued"] is None else f"requeued by version {row['requeued']}; "
+    return f"{back}{row['reason'] or ''}"
 
 
 def _place(row: Mapping[str, Any], with_source: bool) -> str:
@@ -118,11 +124,14 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _times(column: pa.ChunkedArray) -> list[datetime | None]:
-    """Return timestamps as UTC datetimes, without `to_pylist`, which imports pandas for them (about a second)."""
+    """Return timestamps as datetimes, in UTC if they have a zone.
+
+    `to_pylist` would import pandas for them, which takes about a second.
+    """
     import pyarrow as pa
 
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    epoch = datetime(1970, 1, 1, tzinfo=None if column.type.tz is None else UTC)
     return [
         None if value is None else epoch + timedelta(microseconds=value * 1_000_000 // per_second)
         for value in column.cast(pa.int64()).to_pylist()
@@ -136,7 +145,7 @@ def cell(value: Any) -> Text:
     if isinstance(value, bytes):
         return Text(f"0x{value.hex()}")
     if isinstance(value, date):
-        return Text(_time(value) if isinstance(value, datetime) else value.isoformat())
+        return Text(time_text(value) if isinstance(value, datetime) else value.isoformat())
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return Text(str(int(value)))
     if isinstance(value, dict | list | tuple):
@@ -149,21 +158,16 @@ def _json_text(value: Any) -> str:
     return cell(value).plain
 
 
-def _time(value: datetime) -> str:
-    """Format a UTC time to the second, with a fraction of three or six digits only if there is one."""
-    fraction = "microseconds" if value.microsecond % 1000 else "milliseconds"
-    return value.replace(tzinfo=None).isoformat(" ", fraction if value.microsecond else "seconds")
-
-
 def _is_number(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def log_table(rows: Sequence[Mapping[str, Any]], files: Mapping[int, Sequence[str]] | None = None) -> Table:
-    """Return the table that `tidemill log` prints, from its rows for machines, and lines for the files of versions."""
+def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table that `tidemill log` prints, from its rows for machines."""
     from ..protocol.kinds import KINDS
+    from ..reading.log import remarks
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, side in (("version", "right"), ("kind", "left"), ("batch time", "left"), ("rows", "right"),
@@ -172,30 +176,20 @@ def log_table(rows: Sequence[Mapping[str, Any]], files: Mapping[int, Sequence[st
     for row in rows:
         counts = [row[name] for name in ("input_rows", "input_files", "late_rows", "quarantined_rows")]
         numbers = [f"{count:,}" if KINDS[row["kind"]].reads else "" for count in counts]
-        cells = [str(row["version"]), row["kind"], _readable(row["batch_time"]), *numbers, _remarks(row)]
+        said = [*remarks(row), *([row["reason"]] if row["reason"] else [])]
+        cells = [str(row["version"]), row["kind"], row["batch_time"], *numbers, "; ".join(said)]
         style = "dim" if row["undone"] else None
         shown.add_row(*map(Text, map(visible, cells)), style=style)
-        for line in _first_lines((files or {}).get(row["version"], ())):
-            shown.add_row(*[""] * (len(cells) - 1), Text(visible(line)), style=style)
     return shown
 
 
-def _first_lines(files: Sequence[str]) -> list[str]:
-    """Return the lines for the input files of a version. Of many, only the first ones."""
-    rest = len(files) - _SHOWN_FILES
-    return [*files[:_SHOWN_FILES], *([f"and {count_of(rest, 'more file')}"] if rest > 0 else [])]
-
-
-def _remarks(row: Mapping[str, Any]) -> str:
-    remarks = [f"tag {name}" for name in row["tags"]]
-    remarks += ["undone"] if row["undone"] else []
-    remarks += [f"{count_of(row['quarantined_files'], 'file')} in quarantine"] if row["quarantined_files"] else []
-    remarks += row["lost_behind"]
-    is_own = row["promoted"] is None
-    remarks += [f"to version {row['restores']}"] if row["restores"] is not None and is_own else []
-    if not is_own:
-        remarks.append(f"version {row['promoted']['version']} of `{row['promoted']['branch']}`")
-    return "; ".join(remarks + ([row["reason"]] if row["reason"] else []))
+def print_files(terminal: Console, files: Mapping[int, Sequence[str]]) -> None:
+    """Print the input files of versions, one a line, which is never wrapped. Of many, only the first ones."""
+    for version, lines in files.items():
+        rest = len(lines) - _SHOWN_FILES
+        shown = [*lines[:_SHOWN_FILES], *([f"and {count_of(rest, 'more file')}"] if rest > 0 else [])]
+        for line in [f"version {version}", *(f"  {one}" for one in shown)] if lines else ():
+            terminal.print(Text(visible(line)), soft_wrap=True)
 
 
 def status_table(status: Status) -> Table:
@@ -216,7 +210,7 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     kind = rules.noun if rules is not None and rules.noun else status.kind
     rows.append(("head", "version -1, no batch yet" if status.head < 0 else f"version {status.head}, a {kind}"))
     if status.batch_time and status.committed:
-        rows += [("batch time", _readable(status.batch_time)), ("committed", _readable(status.committed))]
+        rows += [("batch time", status.batch_time), ("committed", status.committed)]
     if rules is not None and rules.carries_out:
         last = status.last_batch
         words = [
@@ -245,7 +239,7 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         planned = f"version {status.planned['version']}, {count_of(status.planned['files'], 'file')}"
         rows.append(("plan", f"{planned}: {_PLAN_WITHOUT_COMMIT}"))
     rows += [("problem", status.problem)] if status.problem else []
-    rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
+    rows += _each("next deadline", dict(status.next_deadline))
     if status.kept_from > 0:
         rows.append(("kept", f"versions from {status.kept_from} on"))
     rows += _each("tag", {name: f"version {version}" for name, version in status.tags.items()})
@@ -258,7 +252,7 @@ def _watermark(status: Status, name: str) -> str:
     lags = status.watermark_lag_s[name]
     shown = [f"{age(abs(lag))} {'behind' if lag >= 0 else 'ahead of'} {to}" for to, lag in
              (("the batch time", lags["batch_time"]), ("now", lags["now"]))]  # fmt: skip
-    return f"{_readable(status.watermarks[name])}: {', '.join(shown)}"
+    return f"{status.watermarks[name]}: {', '.join(shown)}"
 
 
 def age(seconds: float) -> str:
@@ -285,7 +279,3 @@ def _published(status: Status) -> str:
 def _each(what: str, values: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return one row per value. Only the first row has the label."""
     return [(what if number == 0 else "", f"{name}  {value}") for number, (name, value) in enumerate(values.items())]
-
-
-def _readable(iso: str) -> str:
-    return iso.replace("T", " ").replace(".000Z", " UTC").replace("Z", " UTC")

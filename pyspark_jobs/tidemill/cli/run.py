@@ -16,6 +16,10 @@ from .progress import batch_progress
 from .pyarrow_alone import import_pyarrow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..pipeline.job import Placed
+    from ..protocol.progress import BatchProgress
     from ..reader import Reader
     from ..repository import Repository
     from ..run.drain import Drained
@@ -167,6 +171,9 @@ _MOST_LOST = 5
 """How many lines say what was lost behind operators. `tidemill log` has all of them."""
 
 
+_SEE = "; see `tidemill quarantine`"
+
+
 def _not_applied(late: int, quarantined: int, bad_files: int, keeps_late: bool) -> list[str]:
     """Return the line that reports late and quarantined rows, if there are any. Dropped rows are in no quarantine."""
     words = []
@@ -177,13 +184,28 @@ def _not_applied(late: int, quarantined: int, bad_files: int, keeps_late: bool) 
     if bad_files:
         words.append(count_of(bad_files, "quarantined file"))
     is_kept = quarantined or bad_files or (late and keeps_late)
-    return [", ".join(words) + ("; see `tidemill quarantine`" if is_kept else "")] if words else []
+    return [", ".join(words) + (_SEE if is_kept else "")] if words else []
 
 
-def _quarantines_late_rows(repository: Repository) -> bool:
-    return any(
-        port.input.late == "quarantine" for placed in repository.opened.job.operators.values() for port in placed.ports
+def _lost_behind(repository: Repository, done: Sequence[BatchProgress]) -> list[str]:
+    """Return the lines that report rows lost behind operators. The last one says where to see those that are kept."""
+    lost = [f"version {one.version}: {words}" for one in done for words in one.lost_behind]
+    lines = lost[:_MOST_LOST]
+    if len(lost) > _MOST_LOST:
+        lines.append(f"{count_of(len(lost) - _MOST_LOST, 'line')} more; see `tidemill log`")
+    job = repository.opened.job
+    behind = {name: placed for name, placed in job.operators.items() if job.upstream(name)}
+    is_kept = any(
+        counts["quarantined_rows"] or (counts["late_rows"] and _quarantines_late_rows([behind[name]]))
+        for one in done
+        for name, counts in one.operators.items()
+        if name in behind
     )
+    return [*lines[:-1], lines[-1] + _SEE] if lines and is_kept else lines
+
+
+def _quarantines_late_rows(operators: Iterable[Placed]) -> bool:
+    return any(port.input.late == "quarantine" for placed in operators for port in placed.ports)
 
 
 def _summary(verb: str, repository: Repository, done: Drained, seconds: float) -> list[str]:
@@ -201,8 +223,9 @@ def _summary(verb: str, repository: Repository, done: Drained, seconds: float) -
         late, quarantined, bad_files = (
             sum(getattr(p, n) for p in done.progress) for n in ("late_rows", "quarantined_rows", "quarantined_files")
         )
-        lines += _not_applied(late, quarantined, bad_files, _quarantines_late_rows(repository))
-        lines += [f"version {one.version}: {lost}" for one in done.progress for lost in one.lost_behind][:_MOST_LOST]
+        keeps_late = _quarantines_late_rows(repository.opened.job.operators.values())
+        lines += _not_applied(late, quarantined, bad_files, keeps_late)
+        lines += _lost_behind(repository, done.progress)
     if done.already:
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]

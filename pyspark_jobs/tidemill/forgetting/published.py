@@ -45,8 +45,8 @@ class _Content:
 class Republished:
     """What a commit must withdraw and add in one sink, and which published files held the keys or are gone.
 
-    `records` are versions whose records are replaced. `rows` counts the rows of the keys. `elsewhere` are rows that
-    were not looked at, in words.
+    `records` are versions whose records are replaced. `rows` counts the rows of the keys. `foreign` are files of the
+    repository of which this is a copy. `elsewhere` are rows that were not looked at, in words.
     """
 
     records: list[int] = field(default_factory=list)
@@ -54,6 +54,7 @@ class Republished:
     rewritten: list[str] = field(default_factory=list)
     rows: int = 0
     missing: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
 
 
@@ -114,7 +115,7 @@ def outputs_without_keys(repo: Opened, head: Commit, name: str, searches: Search
         is_ours = False
         for file in shown:
             if not file.is_ours:
-                made.missing.append(f"{file.uri}, which the repository published of which this is a copy")
+                made.foreign.append(file.uri)
                 continue
             data = file.content()
             if data is None and sink_folder(sink) is None:

@@ -19,9 +19,8 @@ from ..schema import check_column_names, to_ddl
 from ..state.columns import MapColumns
 from ..values import dataclass
 from .aggregate_initial import AggregateInitial
-from .aggregate_rules import any_by_order
-from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
-from .finishing import NEVER_MS, folded
+from .contract import BoundOperator, Clock, Declared, Handle, Input, column
+from .finishing import NEVER_MS, OfAggregates, folded
 from .functions import Aggregate, engine_arguments, output_and_map, tied_inputs
 from .session_window import SessionWindow
 from .sessions import BoundSessions
@@ -118,7 +117,7 @@ class _Window:
 
 
 @dataclass(frozen=True)
-class BoundAggregate(Defaults):
+class BoundAggregate(OfAggregates):
     """Running aggregates over a known input."""
 
     name: str
@@ -157,16 +156,6 @@ class BoundAggregate(Defaults):
         """The output column that holds the windows."""
         given = self.input.window
         return given[0].column if given is not None and isinstance(given[0], GivenWindow) else WINDOW
-
-    @property
-    def order_matters(self) -> bool:
-        """Whether a function depends on the order of rows."""
-        return any_by_order(one.function for _, one in self.aggregates)
-
-    @property
-    def emits_for_rows(self) -> bool:
-        """False: it emits for keys."""
-        return False
 
     @property
     def clock(self) -> Clock | None:

@@ -1,6 +1,6 @@
-"""`folded`: the finished values of partial aggregates, computed by the operator itself.
+"""What the operators of aggregates share, and `folded`: finished values of partial aggregates.
 
-INVARIANT: whatever a batch would emit for a key is what a reader of its state gets.
+The operator itself computes them. INVARIANT: whatever a batch would emit for a key is what a reader of its state gets.
 """
 
 from __future__ import annotations
@@ -14,12 +14,30 @@ from .. import _native
 from ..errors import InternalError
 from ..protocol.records import HASH_END
 from ..schema import one_batch
-from .contract import Handle
+from .aggregate_rules import any_by_order
+from .contract import Defaults, Handle
+from .functions import Aggregate
 
 NEVER_MS = -(2**62)
 """A watermark before all times, so that nothing is late and nothing ends."""
 ALWAYS_MS = 2**62
 """A watermark after all times, so that everything ends."""
+
+
+class OfAggregates(Defaults):
+    """Defaults of an operator of aggregates: it emits for keys, or what has ended, and never for single rows."""
+
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether a function depends on the order of rows."""
+        return any_by_order(one.function for _, one in self.aggregates)
+
+    @property
+    def emits_for_rows(self) -> bool:
+        """False: a row of the output is that of a key."""
+        return False
 
 
 def folded(handle: Any, rows: pa.Table, passes: Sequence[Any]) -> pa.Table:

@@ -16,9 +16,8 @@ from ..schema import one_batch, to_ddl
 from ..schema.kernels import pc
 from ..state.columns import MapColumns
 from ..values import dataclass
-from .aggregate_rules import any_by_order
-from .contract import Clock, Defaults, Handle, Input
-from .finishing import ALWAYS_MS, NEVER_MS, folded
+from .contract import Clock, Handle, Input
+from .finishing import ALWAYS_MS, NEVER_MS, OfAggregates, folded
 from .functions import Aggregate, engine_arguments, output_and_map, tied_inputs
 from .session_window import SESSION, SessionWindow
 
@@ -29,7 +28,7 @@ _IN_TIME = {"first": "earliest", "last": "max_by"}
 
 
 @dataclass(frozen=True)
-class BoundSessions(Defaults):
+class BoundSessions(OfAggregates):
     """Aggregates by session. The event time of the output is the end of the session."""
 
     name: str
@@ -85,16 +84,6 @@ class BoundSessions(Defaults):
                 yield output, Aggregate(_IN_TIME[aggregate.function], aggregate.column, self.sessions.column)
             else:
                 yield output, aggregate
-
-    @property
-    def order_matters(self) -> bool:
-        """Whether a function depends on the order of rows."""
-        return any_by_order(one.function for _, one in self.aggregates)
-
-    @property
-    def emits_for_rows(self) -> bool:
-        """False: it emits what has ended."""
-        return False
 
     @property
     def clock(self) -> Clock | None:

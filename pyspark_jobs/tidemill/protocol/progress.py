@@ -10,7 +10,6 @@ import json
 from dataclasses import field
 from typing import Any
 
-from ..counts import listed_names
 from ..notebook import NotebookResult
 from ..units import iso
 from ..values import dataclass
@@ -126,19 +125,8 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
             for name, metrics in sorted(commit.operators.items())
             if metrics.has_counts
         },
-        lost_behind=lost_behind(commit),
+        lost_behind=commit.lost_behind,
     )
-
-
-def lost_behind(commit: Commit) -> list[str]:
-    """Return which rows were late for, or failed in, operators behind others: the counts of input rows lack them."""
-    found = []
-    for name, metrics in sorted(commit.operators.items()):
-        counts = [(metrics.late_behind, "late for"), (metrics.failed_behind, "quarantined by")]
-        words = [f"{rows:,} {what}" for rows, what in counts if rows]
-        if words:
-            found.append(f"{' and '.join(words)} `{name}`, behind {listed_names(metrics.behind)}")
-    return found
 
 
 def _event_time(commit: Commit) -> dict[str, str]:

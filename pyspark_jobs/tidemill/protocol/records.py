@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import field
 from typing import Any, Literal
 
+from ..counts import listed_names
 from ..notebook import NotebookResult
 from ..units import iso
 from ..values import dataclass
@@ -227,7 +228,11 @@ class OperatorMetrics:
 
 @dataclass(frozen=True)
 class Furthest:
-    """The row with the greatest event time of a batch, for messages. `file` is None for outputs of an operator."""
+    """The row with the greatest event time of a batch, for messages.
+
+    Of what an operator emitted, `file` and `row` are those of the row for which it was emitted, or None if that is not
+    known.
+    """
 
     time_ms: EventMs
     file: str | None = None
@@ -239,7 +244,8 @@ class LateRow:
     """A late row, for messages: its event time, and the watermark that it was compared with.
 
     `operator` is the label of the input: `pairs.right` if the operator has several.
-    `file` is None for outputs of an operator, `row` also if a step does not keep the numbers of rows.
+    Of what an operator emitted, `file` and `row` are those of the row for which it was emitted, or None if that is not
+    known. `row` is also None if a step does not keep the numbers of rows.
     """
 
     operator: str
@@ -489,13 +495,29 @@ class Commit(NotebookResult):
     """The checksum of the record, known once it was read or written."""
 
     def in_notebook(self) -> dict[str, Any]:
-        """Return version, kind, counts and reason."""
-        counts = self.counts
-        return {
+        """Return version, kind, counts and reason, and what was lost behind operators, if anything was."""
+        counts, lost = self.counts, self.lost_behind
+        shown = {
             "version": self.version, "kind": self.kind, "batch time": iso(self.batch_time_ms),
             "rows": counts.input_rows, "files": counts.input_files, "late": counts.late_rows,
             "quarantined": counts.quarantined_rows, "reason": self.reason,
         }  # fmt: skip
+        return shown | ({"lost behind": lost} if lost else {})
+
+    def __repr__(self) -> str:
+        """Return what a notebook shows, because all segments and files would fill pages."""
+        return self._as_text()
+
+    @property
+    def lost_behind(self) -> list[str]:
+        """Which rows were late for, or failed in, operators behind others, in words. Counts of input rows lack them."""
+        found = []
+        for name, metrics in sorted(self.operators.items()):
+            counts = [(metrics.late_behind, "late for"), (metrics.failed_behind, "quarantined by")]
+            words = [f"{rows:,} {what}" for rows, what in counts if rows]
+            if words:
+                found.append(f"{' and '.join(words)} `{name}`, behind {listed_names(metrics.behind)}")
+        return found
 
     @property
     def as_parent(self) -> Parent:

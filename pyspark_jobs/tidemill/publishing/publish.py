@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from .. import names
 from ..clock import now_ms
+from ..counts import versions_of
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
 from ..protocol.codec import decode, encode
 from ..protocol.described import calls_function
@@ -152,20 +153,38 @@ def _left(repo: Opened, head: Commit) -> Iterator[Commit]:
 def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     """Make the files of every version from `since` visible again. Return the versions for which that was done.
 
-    Versions that a later commit withdrew are left out, as are sinks that the code does not have any more. A function is
-    called again only if `only` names it.
+    Versions that a later commit withdrew are left out, as are sinks that the code does not have any more, and versions
+    of which files of the original of this copy are there. A function is called again only if `only` names it.
     """
     commits = list(repo.log.commits(since))
+    theirs = _shown_by_original(repo, commits)
     _warn_of_lost(repo, [work for commit in commits for work in works(repo, commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
         ours = VersionOf(commit.branch, commit.version)
         todo = [work for work in works(repo, commit) if (work.name, ours) not in gone]
+        todo = [work for work in todo if commit.version not in theirs.get(work.name, ())]
         asked = [work for work in todo if _is_asked(repo, work, only)]
         if [work for work in asked if _publish(repo, work)]:
             done.append(commit.version)
     return done
+
+
+def _shown_by_original(repo: Opened, commits: Sequence[Commit]) -> dict[str, set[int]]:
+    """Return by sink the versions that files show which the original of this copy published. A warning names them."""
+    uuid = repo.initialised().uuid
+    before = {one.version: one.pipeline_uuid for one in commits if one.pipeline_uuid != uuid}
+    found: dict[str, set[int]] = {}
+    for output in repo.job.outputs.values() if before and repo.publishes else ():
+        if output.sink is not None and output.sink.path:
+            there = (one for one in asked.seen(output.sink, place_of(repo, output.name)) if not one.is_ours)
+            versions = {one.version for one in there if before.get(one.version, "").startswith(one.uuid)}
+            if versions:
+                found[output.name] = versions
+                LOG.warning("sink `%s`: %s stay in files of the repository of which this is a copy, and are not "
+                            "published again", output.name, versions_of(sorted(versions)))  # fmt: skip
+    return found
 
 
 def _warn_of_lost(repo: Opened, works: Sequence[_Work]) -> None:

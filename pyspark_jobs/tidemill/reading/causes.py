@@ -148,9 +148,10 @@ class _OfKey:
             # A session is no key column: it begins with any row.
             place = None if given.window is None or isinstance(given.window[0], SessionWindow) else given.window[1]
             columns = [number for number in range(self.key.num_columns) if number != place][: len(given.key)]
-            key = self.key.select(columns)
-            keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)
-            table = table.filter(has_key_of(keys, key))
+            if columns:  # without key columns, all rows have one key
+                key = self.key.select(columns)
+                keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)
+                table = table.filter(has_key_of(keys, key))
             self.rows += python_rows(_in_window(table, given, self.key))
 
     def to_output(self, output: JobSink, rows: pa.RecordBatch) -> None:

@@ -13,7 +13,7 @@ from ..errors import InvalidInput
 from ..pipeline.graph_text import graph_lines
 from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
-from ..units import iso
+from ..units import iso, time_text
 from .history import KeyVersion, history
 
 _MOST_ROWS = 5
@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     if isinstance(value, datetime):
-        return value.isoformat()
+        return time_text(value)
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, float) and not math.isfinite(value):

@@ -39,6 +39,7 @@ from ..state.versions import fetch
 from ..store import Store
 from ..units import check_unit, iso, time_ms
 from .finished import finished
+from .first_read import FirstRead
 from .located import Located, located
 
 
@@ -158,12 +159,14 @@ def _column(table: pa.Table, name: str) -> str:
 
 
 def key_batch(keys: Sequence[Any], key: pa.Schema, verb: str = "state") -> pa.RecordBatch:
-    """Return keys as columns. A key is a scalar for one key column and a tuple for several."""
+    """Return keys as columns. A key is a scalar for one key column, and a tuple for several, or for none."""
     rows = [cells(value, key) for value in keys]
     for row in rows:
         if len(row) != len(key):
             raise InvalidInput(f"{verb}: expected keys of {len(key)} columns ({', '.join(key.names)}), found {row!r}")
     asked = [_column_of([row[place] for row in rows], field, verb) for place, field in enumerate(key)]
+    if not asked:  # a batch of columns alone would have no rows
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
     return pa.record_batch(asked, schema=key)
 
 
@@ -315,7 +318,7 @@ def _quarantine(repo: Opened, version: VersionSpec | None, limit: int | None) ->
             tables.append(_with_version(found, commit.version))
         if _has_rows(tables, limit):
             break
-    return pa.concat_tables(tables).slice(0, limit)
+    return FirstRead(repo, head).shown(pa.concat_tables(tables).slice(0, limit))
 
 
 def _with_quarantine(repo: Opened) -> Iterator[Commit]:

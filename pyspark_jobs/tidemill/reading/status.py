@@ -73,7 +73,6 @@ class Status(NotebookResult):
 
 def status(repo: Opened) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
-    from ..protocol.progress import lost_behind
     from ..protocol.retained import seen_floor
     from ..repo.identity import warn_if_moved
     from ..repo.versions import branch_name
@@ -118,7 +117,7 @@ def status(repo: Opened) -> Status:
             "quarantined_files": head.counts.quarantined_files,
             "files": head.counts.input_files,
         },
-        lost_behind=[] if head is None else lost_behind(head),
+        lost_behind=[] if head is None else head.lost_behind,
         oldest_waiting_s=_age_s(seen.listed_ms, seen.oldest_ms),
         since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
         watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),

@@ -6,12 +6,12 @@ INVARIANT: the answer comes from the commits, which stay when a task is cleared,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from ..clock import now_ms
+from ..protocol.records import Commit
 from ..repo.opened import Opened, airflow
-from .log import newest_first
 
 _MOST_COMMITS = 1000
 """How many commits are searched, newest first. A task that is cleared after more commits reports no earlier try."""
@@ -38,12 +38,19 @@ def committed_by(repo: Opened, task: Mapping[str, str]) -> list[int]:
     """
     since = _since_ms(task.get("logical_date"))
     found = []
-    for commit in itertools.islice(newest_first(repo), _MOST_COMMITS):
+    for commit in itertools.islice(_newest_first(repo), _MOST_COMMITS):
         if commit.committed_ms < since:
             break
         if all(commit.airflow.get(name) == task[name] for name in _SAME):
             found.append(commit.version)
     return found[::-1]
+
+
+def _newest_first(repo: Opened) -> Iterator[Commit]:
+    """Yield the commits, newest first, also those that `maintain` has given up since: their records stay."""
+    head = repo.head()
+    for version in range(-1 if head is None else head.version, -1, -1):
+        yield repo.log.commit(version)
 
 
 def _since_ms(logical_date: str | None) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from ..counts import count_of
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
-from ..names import inside
+from ..names import REQUEUED_FOLDER, inside, number_of_file, requeued_version
 from ..notebook import NotebookResult
 from ..protocol.records import Commit, Plan
 from ..quarantine.rejects import quarantined
@@ -28,12 +29,13 @@ from ..secret_names import check_no_secrets
 from ..sources.asked import intake_of, is_positioned, source_folder
 from ..sources.contract import SourceFile
 from ..sources.folder import open_folder
-from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, Known, look_up_files
+from ..sources.ledger import EARLIER, QUARANTINED, READ, SKIPPED, Known, look_up_files, requeued_objects
 from ..sources.listing import Selection
 from ..spelling import unknown
 from ..store import ListedObject, folder_uri
 from ..units import iso
 from ..values import dataclass
+from .first_read import requeued_rows
 
 Standing = Literal["read", "quarantined", "skipped", "earlier", "planned", "waiting", "not selected"]
 Now = Literal["same", "changed", "gone", "unknown"]
@@ -62,6 +64,8 @@ class FileStanding(NotebookResult):
     """Whether the place of the source has the file as it was then. `unknown` also if only code can tell."""
     quarantined_rows: int | None = None
     """How many of its rows that version quarantined. None if the file was not read, or the rows are not kept."""
+    requeued_rows: dict[str, int] | None = None
+    """How many of these were requeued, by the version that did so. None as above, or if that is not known."""
 
     def in_notebook(self) -> dict[str, Any]:
         """Return all fields."""
@@ -80,6 +84,7 @@ class FileStanding(NotebookResult):
             "not selected": "not selected: its name, its time or the options of the source leave it out",
         }[self.standing]
         more = [f"{count_of(self.quarantined_rows, 'row')} of it in quarantine"] if self.quarantined_rows else []
+        more += [f"{count_of(rows, 'row')} requeued by version {by}" for by, rows in (self.requeued_rows or {}).items()]
         more += [{"changed": "it has changed since", "gone": "it is gone now"}[self.now]] if self.now in _NOTED else []
         return "; ".join([f"`{self.path}` of source `{self.source}`: {said}", *more])
 
@@ -226,6 +231,7 @@ class _Look:
             commit.reason if commit is not None and known.how == SKIPPED else None,
             now,
             rows if known.how == READ else None,
+            _requeued(self.repo, self.head, pair, known.version) if known.how == READ and rows is not None else None,
         )
 
 
@@ -266,6 +272,24 @@ def _quarantined(repo: Opened, commit: Commit, pair: tuple[str, str]) -> int | N
     except (CorruptState, InvalidInput):
         return None
     return sum(places.count(pair) for places in (_places_of(rows) for rows in tables))
+
+
+def _requeued(repo: Opened, head: Commit | None, pair: tuple[str, str], version: int) -> dict[str, int] | None:
+    """Return how many rows of a file, which a version quarantined, were requeued, by the version that did so."""
+    if not any(True for _ in repo.store.list(REQUEUED_FOLDER)):
+        return {}
+    source, path = pair
+    found: Counter[str] = Counter()
+    for of, name, checksum in requeued_objects(repo.ledger(head).map):
+        if of == source and requeued_version(name) == version:
+            try:
+                held = requeued_rows(repo, name, checksum)
+            except CorruptState:
+                held = None
+            if held is None:
+                return None
+            found[str(number_of_file(name))] += held.column("file").to_pylist().count(path)
+    return {by: rows for by, rows in sorted(found.items()) if rows}
 
 
 def _places_of(rows: pa.Table) -> list[tuple[str, str]]:

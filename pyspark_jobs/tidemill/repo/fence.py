@@ -1,8 +1,9 @@
-"""`Fence`: a commit at the place that a moved repository has left, so that no process commits there any more.
+"""`Fence`: commits at the place that a moved repository has left, so that no process commits there any more.
 
-It takes the number after the newest version, and no Tidemill reads it, so a batch that is about to commit loses. An
-error says where the repository is now. INVARIANT: the fence comes before the repository is adopted
-at its new place, so two places never write at once. CRASH: `adopt` again; a fence for the same place counts as made.
+On each branch, one takes the number after the newest version. No Tidemill reads it, so a batch that is about to commit
+loses. An error says where the repository is now. INVARIANT: the fence comes before the repository is adopted
+at its new place, so two places never write at once. CRASH: `adopt` again; a fence for the same
+place counts as made, and the other branches get theirs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from .. import names
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import MOVED_TO, encode
-from ..protocol.log import Log
+from ..protocol.log import log_of
 from ..protocol.records import MOVED, Commit
-from ..protocol.refs import MAIN, Refs
+from ..protocol.refs import BranchRef, Refs
 from ..protocol.refs_log import RefsLog
 from ..protocol.successor import Origin, successor
 from ..store import Store, open_store
@@ -28,17 +29,23 @@ LOG = logging.getLogger("tidemill")
 
 @dataclass(frozen=True)
 class Fence:
-    """The commit that fences a place. `place` is its URI, `store` is opened there."""
+    """The commits that fence a place, one for each branch. `place` is its URI, `store` is opened there."""
 
     store: Store
     place: str
-    commit: Commit
+    commits: list[Commit]
 
     def create(self) -> None:
-        """Fence the place. `InvalidInput` if it has one more version since the look."""
-        name, data = names.commit(MAIN, self.commit.version), encode(self.commit)
-        if not self.store.create(name, data) and self.store.get(name) != data:
-            raise _ahead(self.place, self.commit.version, self.commit.version - 1)
+        """Fence the place. `InvalidInput` if a branch has one more version since the look; then nothing is fenced."""
+        made: list[str] = []
+        for commit in self.commits:
+            name, data = names.commit(commit.branch, commit.version), encode(commit)
+            if self.store.create(name, data):
+                made.append(name)
+            elif self.store.get(name) != data:
+                for one in made:  # or a new copy of the place would have them
+                    self.store.delete(one)
+                raise _ahead(self.place, commit.version, commit.version - 1)
 
 
 def fence_of(repo: Opened, refs: Refs) -> Fence | None:
@@ -50,20 +57,36 @@ def fence_of(repo: Opened, refs: Refs) -> Fence | None:
     try:
         store = open_store(place.removeprefix("file://"), repo.storage_options.get("root") if _is_s3(place) else None)
         there = RefsLog(store).read()
-        if there is None or there.origin != refs.origin or there.uuid != refs.uuid:
-            return None
-        theirs = Log(store, MAIN).head()
     except (StoreUnavailable, CorruptState, InvalidInput) as error:
         _note_not_reached(repo, place, error)
         return None
-    ours = Log(repo.store, MAIN)
+    if there is None or there.origin != refs.origin or there.uuid != refs.uuid:
+        return None
+    found = (_fence_of_branch(repo, refs, branch, store, there) for branch in there.branches.values())
+    commits = [one for one in found if one is not None]
+    return Fence(store, place, commits) if commits else None
+
+
+def _fence_of_branch(repo: Opened, refs: Refs, branch: BranchRef, store: Store, there: Refs) -> Commit | None:
+    """Return the commit that fences a branch. None: it is fenced, or cannot be read."""
+    try:
+        theirs = log_of(store, there, branch.id).head()
+    except (StoreUnavailable, CorruptState, InvalidInput) as error:
+        _note_not_reached(repo, refs.root, error)
+        return None
+    if branch.id not in {one.id for one in refs.branches.values()}:
+        raise InvalidInput(
+            f"adopt: `{refs.root}`, where the repository was made, has branch `{branch.name}`, which this copy does "
+            "not have",
+            hint=_COPY_AGAIN,
+        )
+    ours = log_of(repo.store, refs, branch.id)
     head = ours.head()
     newest = -1 if head is None else head.version
     if theirs is not None and (theirs.version > newest or ours.commit(theirs.version).as_parent != theirs.as_parent):
-        raise _ahead(place, theirs.version, newest)
-    origin = Origin(there, MAIN, theirs)
-    made = successor(
-        origin,
+        raise _ahead(refs.root, theirs.version, newest)
+    return successor(
+        Origin(there, branch.id, theirs),
         "void",
         {
             "attempt": uuid.uuid4().hex[:12],
@@ -73,7 +96,12 @@ def fence_of(repo: Opened, refs: Refs) -> Fence | None:
             "requires": [MOVED],
         },
     )
-    return Fence(store, place, made)
+
+
+_COPY_AGAIN = (
+    "stop what runs there, and copy the repository again; or remove that place if it is dead; or give --copy if both "
+    "remain"
+)
 
 
 def _note_not_reached(repo: Opened, place: str, error: Exception) -> None:
@@ -94,8 +122,7 @@ def _ahead(place: str, theirs: int, ours: int) -> InvalidInput:
     return InvalidInput(
         f"adopt: `{place}`, where the repository was made, has versions up to {theirs} that this copy, which has "
         f"versions up to {ours}, does not have",
-        hint="stop what runs there, and copy the repository again; or remove that place if it is dead; or give --copy "
-        "if both remain",
+        hint=_COPY_AGAIN,
     )
 
 

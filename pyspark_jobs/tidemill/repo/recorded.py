@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidInput, repr_of
-from ..names import check_name
+from ..names import ROOT_ENVIRONMENT, check_name
 from ..pipeline.job import Job
 from ..pipeline.load import Loaded
 from ..pipeline.pipeline import Pipeline
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
-from .open import checked_options, on_branch, opened_on
+from .open import checked_options, on_branch, opened_on, root_or_environment
 from .opened import Opened, Recorded
 from .operators import declared_operators, recorded_schemas
 
@@ -25,19 +25,29 @@ TIME_ZONE = "UTC"
 
 
 def open_recorded(
-    root: str,
+    root: str | None,
     pipeline: str,
     branch: str,
     conf: Mapping[str, Any] | None,
     storage_options: Mapping[str, Mapping[str, Any]] | None,
 ) -> Opened:
-    """Return a repository that exists, opened; `InvalidInput` for a wrong argument, or a missing repository."""
+    """Return a repository that exists, opened; `InvalidInput` for a wrong argument, or a missing repository.
+
+    Without `root`, it is under that of the environment.
+    """
+    if pipeline == "":
+        raise InvalidInput(
+            "read: the name of the pipeline is missing",
+            hint='give root and name, tm.read("s3://lake/streams", "shop"), or tm.read(pipeline="shop") if the '
+            f"environment variable {ROOT_ENVIRONMENT} has the root",
+        )
     if not isinstance(pipeline, str):
         raise InvalidInput(
             f"read: found pipeline={repr_of(pipeline)}, expected the name of a pipeline",
             hint="open a pipeline's code with tm.open(pipeline, root)",
         )
     check_name(pipeline, "pipeline")
+    root = root_or_environment(root, "read")
     options = checked_options(root, branch, storage_options, "read")
     job = Job(pipeline, TIME_ZONE, {}, (), {}, {}, {})
     repo = opened_on(Loaded(Pipeline(pipeline), "", ()), job, root, conf, options)

@@ -54,6 +54,17 @@ class Contents:
         fields = [field.with_nullable(True) for field in port.input.schema if field.name in known]
         return rows_as(content, pa.schema(fields), f"requeue version {self.version}: rows for operator `{now}`")
 
+    def new_columns(self, source: str, label: str, now: str, rows: Sequence[RejectRow]) -> tuple[str, ...]:
+        """Return the columns that the source, or the input `now`, has since the rows were quarantined: null in them."""
+        if not label and (self.by_hand is not None or any(row["kind"] == UNREADABLE for row in rows)):
+            return ()
+        column = AS_GIVEN + label if label else CONTENT + source
+        port = self.repo.job.port(now) if label else None
+        wanted = self.repo.job.sources[source].schema if port is None else port.input.schema
+        kind = self.table.schema.field(column).type
+        known = {kind.field(place).name for place in range(kind.num_fields)}
+        return tuple(name for name in wanted.names if name not in known)
+
     def _has_other_text(self, row: RejectRow) -> bool:
         assert self.by_hand is not None
         if TEXT not in self.by_hand.column_names:

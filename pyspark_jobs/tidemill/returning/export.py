@@ -19,7 +19,8 @@ from ..pipeline.job import Job
 from ..protocol.records import Commit
 from ..quarantine.rejects import quarantined
 from ..quarantine.rows import CONTENT, REJECT_SCHEMA
-from ..reading.read import commits_of, kept, quarantine
+from ..reading.first_read import FirstRead
+from ..reading.read import commits_of, kept
 from ..repo.opened import Opened
 from ..repo.recorded import refuse_without_code
 from ..repo.versions import VersionSpec, unless_given_up
@@ -64,19 +65,6 @@ def _read(repo: Opened, commit: Commit) -> pa.Table:
     return table.append_column(ROW_ID, int64_array(range(table.num_rows)))
 
 
-def quarantine_to_show(
-    repo: Opened, version: VersionSpec | None, limit: int | None, source: str | None, whole: bool
-) -> pa.Table:
-    """Return quarantined rows to look at, or with `whole` in the columns of an export."""
-    if whole:
-        return export(repo, version, source).slice(0, limit)
-    if source is None:
-        return quarantine(repo, version, limit)
-    check_source(repo, source)
-    rows = quarantine(repo, version)
-    return rows.filter(pc.equal(rows.column("source"), source)).slice(0, limit)
-
-
 def export(repo: Opened, version: VersionSpec | None, source: str | None) -> pa.Table:
     """Return quarantined rows in the columns of an export: what each row is, and the columns of its source."""
     refuse_without_code(repo, "quarantine: an export, in the columns of the sources,")
@@ -92,11 +80,12 @@ def export(repo: Opened, version: VersionSpec | None, source: str | None) -> pa.
 
 def _exports(repo: Opened, version: VersionSpec | None, source: str | None) -> Iterator[pa.Table]:
     """Yield the rows of each version."""
+    first = FirstRead(repo, repo.head())
     for commit in commits_of(repo, version):
         rows = _read(repo, commit)
         rows = rows if source is None else rows.filter(pc.equal(rows.column("source"), source))
         if rows.num_rows or version is not None:
-            yield _exported(repo.job, commit, rows)
+            yield _exported(repo.job, commit, first.shown(rows))
 
 
 def _fixed_only(tables: Sequence[pa.Table]) -> pa.Table:

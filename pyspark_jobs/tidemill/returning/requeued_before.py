@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import CorruptState, InvalidInput
-from ..names import REQUEUED_FOLDER, number_of_file, requeued_version
+from ..errors import InvalidInput
+from ..names import number_of_file, requeued_branch, requeued_version
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
 from ..protocol.log import Log
-from ..protocol.records import Commit, QuarantineFile, VersionOf
-from ..protocol.retained import is_kept, version_of
+from ..protocol.records import Commit, QuarantineFile
+from ..protocol.retained import version_of
+from ..reading.first_read import requeued_rows
 from ..repo.opened import Opened
 from ..repo.steps import first_own
 from ..sources.ledger import requeued_objects
-from ..sources.requeued import fetch_requeued
 from ..values import dataclass
 from .export import ROW_ID
 
@@ -78,7 +78,7 @@ class _Object:
     @property
     def branch(self) -> str:
         """The branch that stored the object."""
-        return _branch_of(self.path)
+        return requeued_branch(self.path)
 
     @property
     def version(self) -> int:
@@ -134,19 +134,3 @@ def _held(repo: Opened, commit: Commit, one: _Object) -> pa.Table:
             hint="write the corrected rows to a new file of the source",
         )
     return held
-
-
-def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
-    """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
-    try:
-        return fetch_requeued(repo.store, path.removeprefix("/"), checksum)
-    except CorruptState:
-        refs, number = repo.refresh(), number_of_file(path)
-        if number is not None and not is_kept(refs, VersionOf(_branch_of(path), number)):
-            return None
-        raise
-
-
-def _branch_of(path: str) -> str:
-    """Return the id of the branch that stored requeued rows."""
-    return path.removeprefix(f"/{REQUEUED_FOLDER}").partition("/")[0]

@@ -18,6 +18,7 @@ from ..protocol.compatible import present_name
 from ..protocol.history import is_effective
 from ..protocol.records import Commit
 from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, LATE, UNREADABLE
+from ..reading.first_read import FirstRead
 from ..repo.opened import Opened
 from ..sources.asked import is_positioned
 from ..sources.contract import SourceFile
@@ -28,7 +29,7 @@ from .corrected import corrected
 from .export import ROW_ID, check_source, quarantined_rows, sources_of
 from .refuse import FILE_HINT, Refuse, row_in_words
 from .released import NotReleased, Released, released
-from .requeued_before import RejectRow, RowOf, came_back, quarantined_by, requeued_rows
+from .requeued_before import RejectRow, RowOf, came_back, quarantined_by
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class RowGroup:
     rows: pa.Table
     given: str = ""
     """The input of an operator that other operators had given them to, as the code names it now."""
+    new_columns: tuple[str, ...] = ()
+    """Columns that did not exist when the rows were quarantined. They are null."""
 
     @property
     def destination(self) -> str:
@@ -93,17 +96,17 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
         of_source = _source_of(repo.job, row, operators) if row[ROW_ID] in given else row["source"]
         grouped.setdefault((of_source, operators, watermark, given.get(row[ROW_ID], "")), []).append(row)
     contents = Contents(repo, table, refuse, by_hand)
-    first = _FirstFiles(repo, head)
+    first = FirstRead(repo, head)
     groups = []
     for (of_source, operators, watermark, label), rows in sorted(grouped.items(), key=lambda one: one[0]):
         ordered = sorted(rows, key=_place)
         kinds = tuple(sorted({row["kind"] for row in ordered}))
         ids = [row[ROW_ID] for row in ordered]
-        first_read = [first.of(row) for row in ordered]
+        first_read = [first.file(row) for row in ordered]
         made = contents.of_input(label, operators[0], ordered) if label else contents.of(of_source, ordered)
-        groups.append(
-            RowGroup(of_source, operators, watermark, kinds, ids, first_read, made, operators[0] if label else "")
-        )
+        now = operators[0] if label else ""
+        new = contents.new_columns(of_source, label, now, ordered)
+        groups.append(RowGroup(of_source, operators, watermark, kinds, ids, first_read, made, now, new))
     return Returning(groups, files)
 
 
@@ -282,26 +285,3 @@ def _check_read(known: Known | None, version: int) -> None:
         raise Refusal("its file waits again, because the version was rewound")
     if (known.version, known.how) != (version, READ):
         raise Refusal(f"version {known.version} {'read' if known.how == READ else known.how} its file since")
-
-
-class _FirstFiles:
-    """The files that rows were first read from. A row that was requeued before names the requeued rows as its file."""
-
-    def __init__(self, repo: Opened, head: Commit | None) -> None:
-        self.repo, self.head = repo, head
-        self._known: dict[str, list[str | None] | None] = {}
-
-    def of(self, row: RejectRow) -> str | None:
-        """Return the file that a row was first read from, or None if that is not known."""
-        path: str | None = row["file"]
-        if path is None or not names.is_requeued(path):
-            return path
-        if row["row"] is None:
-            return None
-        if path not in self._known:
-            ledger = self.repo.ledger(self.head).map
-            (known,) = look_up_files(ledger, [SourceFile(row["source"], path, "", 0, 0)])
-            table = requeued_rows(self.repo, path, "" if known is None else known.etag)
-            self._known[path] = None if table is None else table.column("file").to_pylist()
-        files = self._known[path]
-        return None if files is None else files[row["row"] - 1]

@@ -80,15 +80,17 @@ def read_requeued(
     if split.requeued is None:
         raise InvalidInput(f"read `{split.path}`: it has no requeued rows")
     table = fetch_requeued(store, split.requeued.name, split.requeued.checksum)
+    numbers = consecutive(0, table.num_rows)
     if split.requeued.without:
         without = frozenset(split.requeued.without)
-        table = table.take(int64_array([row for row in range(table.num_rows) if row not in without]))
+        numbers = int64_array([row for row in range(table.num_rows) if row not in without])
+        table = table.take(numbers)
     what = f"requeued rows of source `{split.source}`, from version {split.requeued.version}"
     content = table.column(_ROWS).combine_chunks()
     rows = rows_as(content, pa.schema(list(content.type)) if schema is None else schema, what)
     if context.metadata:
         rows = rows.append_column(METADATA, _metadata(place, table.column("file").to_pylist()))
-    rows = rows.append_column(ROW, consecutive(0, rows.num_rows))
+    rows = rows.append_column(ROW, numbers)  # in the object, so that its places are found
     for number, start in enumerate(range(0, rows.num_rows, block_rows)):
         yield Block(number, one_batch(rows.slice(start, block_rows), what))
 

@@ -1,8 +1,9 @@
 """The log of one branch: its plans, its commits, and the versions of another branch up to its fork.
 
 INVARIANT: each commit names its parent by branch, version and checksum, and each plan the commit on which it is based.
-So records that come from elsewhere, or from an older backup, are found by whoever reads the next one. CRASH: one
-conditional create is the whole commit (`numbered`).
+So records that come from elsewhere, or from an older backup, are found by whoever reads the next one. What a `forget`
+has replaced in earlier versions is applied to each that is read. CRASH: one conditional create is the whole commit
+(`numbered`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from typing import Any, Literal, TypeVar
 
 from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput
-from ..store import Store, side_by_side
+from ..store import ObjectMissing, Store, side_by_side
 from ..values import dataclass
 from . import decide
 from .codec import checksum_of, decode, encode
+from .history import last_forget, last_rewrite
 from .kinds import rules_of
 from .numbered import Numbered
-from .records import Commit, Forgotten, Parent, Plan
+from .records import REWRITE, Commit, Forgotten, Parent, Plan
 from .refs import MAIN, Refs
+from .replacing import Replacements
 
 Attached = TypeVar("Attached", Plan, Commit)
 MEMORY = 1000
@@ -60,6 +63,14 @@ class Fork:
     parent: Parent
 
 
+@dataclass
+class _Applied:
+    """What a log and its copies apply to versions: of the `forget`s up to `at`. `read` has it, for one such version."""
+
+    at: int = -1
+    read: tuple[int, Replacements] = (-1, Replacements())
+
+
 class Log:
     """The plans and commits of the branch with the id `branch`. `store` is opened at the repository's folder.
 
@@ -82,6 +93,7 @@ class Log:
         self._newest: Commit | None = None
         self._confirmed = -1  # the newest version that this process has compared with the one before it
         self._memory: OrderedDict[int, Commit] | None = None
+        self._applied = _Applied()
 
     @property
     def branch(self) -> str:
@@ -110,6 +122,55 @@ class Log:
         """Whether this process has read a commit of the branch itself, so that `look` asks for news only."""
         return self._newest is not None
 
+    def apply_rewrites(self, rewrote_at: int | None) -> Log:
+        """Read versions from here on as the `forget` of version `rewrote_at`, and those before it, have left them."""
+        self._applied.at = max(self._applied.at, -1 if rewrote_at is None else rewrote_at)
+        if self._fork is not None:
+            self._fork.log.apply_rewrites(rewrote_at)
+        return self
+
+    @property
+    def rewrote_at(self) -> int | None:
+        """The last `forget` that is known to have replaced objects of earlier versions."""
+        return None if self._applied.at < 0 else self._applied.at
+
+    def replacements(self) -> Replacements:
+        """Return what every `forget` that is known has replaced. Reads the commit of each, once."""
+        at, (read_at, found) = self._applied.at, self._applied.read
+        if read_at != at:
+            forgets: list[Commit] = []
+            version: int | None = at
+            while version is not None:
+                forgets.append(self._rewriting(version))
+                version = forgets[-1].rewrote_at
+            found = Replacements.of(reversed(forgets))
+            self._applied.read = (at, found)
+        return found
+
+    def _rewriting(self, version: int) -> Commit:
+        """Return the commit of a `forget` of `main` that has replaced objects, as it was written."""
+        name = names.commit(MAIN, version)
+        try:
+            found = decode(Commit, self._store.get(name), name)
+        except ObjectMissing as error:
+            raise CorruptState(
+                f"read commit `{self._store.uri}/{name}`: it is missing, and says what a `forget` has replaced",
+                hint="restore the object from a backup",
+            ) from error
+        if found.version != version or REWRITE not in found.requires:
+            raise CorruptState(
+                f"read commit `{self._store.uri}/{name}`: expected a `forget` that has replaced objects, found "
+                f"`{found.kind}` of version {found.version}",
+                hint="restore the object from a backup",
+            )
+        return found
+
+    def as_rewritten(self, commit: Commit) -> Commit:
+        """Return a commit that was read as every later `forget` that is known has left it."""
+        at = self._applied.at
+        is_later = commit.branch == MAIN and commit.version >= at
+        return commit if at < 0 or is_later else self.replacements().commit(commit)
+
     def newest_version(self) -> int:
         """Return the number of the newest version, -1 if there is none. Does not read its record.
 
@@ -133,13 +194,18 @@ class Log:
             return None if self._fork is None else self._fork_commit(self._fork)
         before = self._newest
         if before is not None and before.version == newest:
-            return before
+            return self.as_rewritten(before)
         found = self._commit(newest)
         if before is not None and before.version + 1 == newest:
             self._check_parent(found, before.as_parent)
             self._confirmed = newest
         self._newest = found
+        self._learn(found)
         return found
+
+    def _learn(self, head: Commit) -> None:
+        if head.branch == MAIN:
+            self.apply_rewrites(last_rewrite(head))
 
     def look(self) -> Looked:
         """Ask side by side for a newer commit, and for the plan after the one that this process knows.
@@ -173,7 +239,7 @@ class Log:
         if self._fork is not None and 0 <= version < self._first:
             return self._fork.log.commit(version)
         if self._newest is not None and self._newest.version == version:
-            return self._newest
+            return self.as_rewritten(self._newest)
         found = self._find(version) if self._first <= version <= names.LAST_NUMBER else None
         if found is not None:
             return found
@@ -210,6 +276,16 @@ class Log:
             commit = None if commit.forgotten_at is None else self.forget_commit(commit.forgotten_at)
         return [one for those in reversed(found) for one in those]
 
+    def given_up_by(self, head: Commit | None) -> int | None:
+        """Return the last `forget` up to `head` that has given up the versions before it, or None.
+
+        Reads the commits of later ones, which have rewritten these versions instead.
+        """
+        at = last_forget(head)
+        while at is not None and (commit := self.forget_commit(at)) is not None and REWRITE in commit.requires:
+            at = commit.forgotten_at
+        return at
+
     def forget_commit(self, version: int) -> Commit:
         """Return the commit of a `forget`. `CorruptState` if it is another one, or refers to one after it."""
         found = self.commit(version)
@@ -242,7 +318,7 @@ class Log:
         plan = self._checked(decode(Plan, found, name), name, number)
         if parent is not None:
             self._check_parent(plan, parent)
-        return plan
+        return plan if self._applied.at < 0 else self.replacements().plan(plan)
 
     def plan_of(self, commit: Commit) -> Plan | None:
         """Return the plan that a commit carried out. None for other kinds of commits, and if the plan is missing."""
@@ -280,6 +356,7 @@ class Log:
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
             self._confirmed = there.version
+            self._learn(there)
         outcome = decide.commit_outcome(commit, there)
         if outcome == "fenced":
             raise Fenced(decide.fenced_reason(commit, there), hint=decide.fenced_hint(there))
@@ -287,7 +364,7 @@ class Log:
 
     def _find(self, version: int) -> Commit | None:
         if self._memory is not None and version in self._memory:
-            return self._memory[version]
+            return self.as_rewritten(self._memory[version])
         data, name = self._commits.read(version), self._commits.name(version)
         if data is None:
             return None
@@ -296,7 +373,7 @@ class Log:
             if len(self._memory) >= MEMORY:
                 self._memory.popitem(last=False)  # threads may read at once, and this is one step
             self._memory[version] = found
-        return found
+        return self.as_rewritten(found)
 
     def _commit(self, version: int) -> Commit:
         found = self._find(version)
@@ -393,4 +470,5 @@ def _shown(parent: Parent) -> str:
 def log_of(store: Store, refs: Refs, branch: str) -> Log:
     """Return the log of a branch that is not dropped, by its id, with those of the branches that it comes from."""
     fork = next(one.fork for one in refs.branches.values() if one.id == branch)
-    return Log(store, branch, None if fork is None else Fork(log_of(store, refs, fork.branch or MAIN), fork))
+    made = Log(store, branch, None if fork is None else Fork(log_of(store, refs, fork.branch or MAIN), fork))
+    return made.apply_rewrites(refs.rewrote_at)

@@ -15,7 +15,6 @@ from ..errors import CorruptState, InvalidInput
 from ..names import REQUEUED_FOLDER, number_of_file, requeued_version
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
-from ..protocol.log import Log
 from ..protocol.records import Commit, QuarantineFile, VersionOf
 from ..protocol.retained import is_kept, version_of
 from ..repo.opened import Opened
@@ -48,7 +47,7 @@ def _batches(repo: Opened, commit: Commit) -> list[Commit]:
     """Return the commits whose rows a version has: its own, or of a promotion those that its history has taken over."""
     if not rules_of(commit).of_branch or commit.promoted is None:
         return [commit]
-    log = Log(repo.store, commit.promoted.branch)
+    log = repo.own_log(commit.promoted.branch)
     theirs = log.commit(commit.promoted.version)
     own = effective(theirs, first_own(repo, theirs.branch, theirs.version))
     return [batch for version in own for batch in _batches(repo, log.commit(version))]
@@ -137,9 +136,14 @@ def _held(repo: Opened, commit: Commit, one: _Object) -> pa.Table:
 
 
 def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
-    """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
+    """Return an object with requeued rows, or None if it was deleted with the version that stored it.
+
+    A `forget` may have replaced it since.
+    """
+    by = repo.log.replacements().objects.get(path.removeprefix("/"))
+    name, checksum = (path.removeprefix("/"), checksum) if by is None else (by.name, by.checksum)
     try:
-        return fetch_requeued(repo.store, path.removeprefix("/"), checksum)
+        return fetch_requeued(repo.store, name, checksum)
     except CorruptState:
         refs, number = repo.refresh(), number_of_file(path)
         if number is not None and not is_kept(refs, VersionOf(_branch_of(path), number)):

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from ..batch.work import Engine
 from ..errors import Fenced, InvalidInput, StoreUnavailable, TidemillError
+from ..forgetting.left_again import without_forgotten
 from ..pipeline.places import check_places
 from ..protocol.kinds import rules_of
 from ..protocol.log import Committed, Looked
@@ -311,7 +312,10 @@ class Drain:
             early = {} if created is None else created.early
             way = Way(engine, self.limits.tasks, publishing, early, self._being_read)
             self._being_read = self._read_ahead(plan, engine)
-            ours = self._checked(self._execute(head, plan, way))
+            ours = self._execute(head, plan, way)
+            if self.repo.log.rewrote_at is not None:
+                ours = without_forgotten(self.repo, head, plan, ours)
+            ours = self._checked(ours)
         committed = self._commit(ours)
         try:
             if self._publish(committed.commit):

@@ -16,6 +16,7 @@ from dataclasses import field
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import InvalidInput
+from ..forgetting.left_again import read_alike
 from ..names import operator_of
 from ..pipeline.graph import TimePolicy
 from ..pipeline.job import Job
@@ -183,10 +184,9 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     chosen: list[SourceFile] = []
     splits: list[Split] = []
     reached: dict[str, str] = {}
-    for name, files in seen.files.items():
+    picks = {name: _choose(repo, name, files) for name, files in seen.files.items()}
+    for name, picked in picks.items() if repo.log.rewrote_at is None else read_alike(repo, head, picks).items():
         source = repo.job.sources[name]
-        intake = asked.intake_of(source)
-        picked = decide.choose_files(files, intake.max_files, intake.max_bytes)
         chosen.extend(picked)
         splits.extend(asked.splits(source, picked, options, repo.settings.split_bytes))
         if picked and asked.is_positioned(source):
@@ -197,6 +197,12 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     left = [file for file in seen.all if file not in chosen_files]
     draft = dataclasses.replace(_draft(repo, head, seen, splits, left), positions=reached)
     return _timed(repo, draft, max(file.modified_ms for file in chosen), given, head)
+
+
+def _choose(repo: Opened, name: str, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    """Return the files of the next batch of a source, within its caps."""
+    intake = asked.intake_of(repo.job.sources[name])
+    return decide.choose_files(files, intake.max_files, intake.max_bytes)
 
 
 def _draft(

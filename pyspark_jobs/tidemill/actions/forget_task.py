@@ -121,9 +121,10 @@ def _operator(repo: Opened, head: Commit, asked: Forget, places: PublishedPlaces
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     given = {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
     for name, columns in given.items():
-        if repo.declared_sink(name) is not None or name not in places.sinks:
+        is_kept = asked.rewrite and name in repo.job.outputs  # its rows are in the repository, whoever publishes them
+        if not is_kept and (repo.declared_sink(name) is not None or name not in places.sinks):
             rewrite_published.sink_of(repo, name)
-        schema = places.columns(name)
+        schema = repo.job.outputs[name].schema if is_kept else places.columns(name)
         if len(columns) != keys.columns.num_columns:
             raise InvalidInput(
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "

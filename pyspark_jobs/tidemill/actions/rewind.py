@@ -47,6 +47,8 @@ class RewindPlan(ActionPlan):
     """Which code's results come back, in words, if the rewind passes a promotion or goes into one."""
     change: SinkChange
     undone: list[int]
+    forgets: list[int]
+    """Versions among them whose forgotten keys stay forgotten."""
     waiting: list[SourceFile]
     without: list[SourceFile]
     gone: list[SourceFile]
@@ -84,6 +86,10 @@ class RewindPlan(ActionPlan):
             lines.append(f"undone: {versions_of(self.undone)}")
         if self.waiting:
             lines.append(f"{self._shown(self.waiting)} will be read again")
+        if self.forgets:
+            lines.append(
+                f"keys that {versions_of(self.forgets)} forgot do not come back from files that arrived before"
+            )
         if self.without:
             lines.append(f"{self._shown(self.without)} will not be read")
         if self.gone:
@@ -255,6 +261,7 @@ class Rewind(CommitAction):
             results=words(repo, head, target, into),
             change=change,
             undone=change.undone,
+            forgets=sorted(one.version for one in repo.log.rewriting_forgets() if one.version in change.undone),
             waiting=[file for key, file in left.items() if there is None or key in there],
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],

@@ -31,14 +31,12 @@ from .state import ForgetTarget
 
 def _forgets_outside(repo: Opened, head: Commit | None) -> list[Commit]:
     """Return the commits that have rewritten earlier versions and are not in the history of `head`."""
-    found, at = [], repo.log.rewrote_at
-    main = repo.own_log(MAIN)
-    while at is not None:
-        commit = main.commit(at)
-        is_ours = head is not None and repo.version_of(at) == VersionOf(MAIN, at) and is_effective(head, at)
-        found += [] if is_ours else [commit]
-        at = commit.rewrote_at
-    return found
+
+    def is_outside(version: int) -> bool:
+        is_ours = repo.version_of(version) == VersionOf(MAIN, version)
+        return head is None or not is_ours or not is_effective(head, version)
+
+    return [one for one in repo.log.rewriting_forgets() if is_outside(one.version)]
 
 
 def _read_before(repo: Opened, forget: Commit, files: Sequence[SourceFile]) -> set[SourceFile]:

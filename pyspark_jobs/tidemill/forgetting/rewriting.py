@@ -13,6 +13,7 @@ from dataclasses import field
 import pyarrow as pa
 
 from .. import _native, names
+from ..errors import InternalError
 from ..protocol.compatible import first_name
 from ..protocol.records import HASH_END, Commit, OutputFile, QuarantineFile, ReplacedObject, Segment, Split, digest
 from ..protocol.refs import Refs
@@ -125,7 +126,8 @@ class Rewriter:
         table = keys.filter(pa.array(ours, pa.bool_())).combine_chunks()
         hashes = {one for batch in table.to_batches() for one in _native.key_hashes(batch).to_pylist()}
         gone, left = run_of(run, hashes), run_without(run, hashes)
-        assert gone is not None
+        if gone is None or len(gone) != sum(ours):
+            raise InternalError(f"forget: `{segment.name}` has the hash of a forgotten key for another key, too")
         self._gone[segment.name] = gone
         _, operator, name, *_ = segment.name.split("/")
         target = names.segment(operator, name, self.repo.branch, self._stem())

@@ -12,7 +12,8 @@ import copy
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -65,10 +66,11 @@ class Fork:
 
 @dataclass
 class _Applied:
-    """What a log and its copies apply to versions: of the `forget`s up to `at`. `read` has it, for one such version."""
+    """What a log and its copies apply to versions: what `forgets` have replaced. `at` is the last one that is known."""
 
     at: int = -1
-    read: tuple[int, Replacements] = (-1, Replacements())
+    forgets: Sequence[Commit] = ()
+    replacements: Replacements = field(default_factory=Replacements)
 
 
 class Log:
@@ -136,16 +138,20 @@ class Log:
 
     def replacements(self) -> Replacements:
         """Return what every `forget` that is known has replaced. Reads the commit of each, once."""
-        at, (read_at, found) = self._applied.at, self._applied.read
-        if read_at != at:
-            forgets: list[Commit] = []
-            version: int | None = at
-            while version is not None:
-                forgets.append(self._rewriting(version))
-                version = forgets[-1].rewrote_at
-            found = Replacements.of(reversed(forgets))
-            self._applied.read = (at, found)
-        return found
+        self.rewriting_forgets()
+        return self._applied.replacements
+
+    def rewriting_forgets(self) -> Sequence[Commit]:
+        """Return the commits of every `forget` that is known to have replaced objects, newest first, as written."""
+        at: int | None = self.rewrote_at
+        known = self._applied.forgets
+        if at is not None and (not known or known[0].version != at):
+            found: list[Commit] = []
+            while at is not None:
+                found.append(self._rewriting(at))
+                at = found[-1].rewrote_at
+            self._applied.replacements, self._applied.forgets = Replacements.of(reversed(found)), found
+        return self._applied.forgets
 
     def _rewriting(self, version: int) -> Commit:
         """Return the commit of a `forget` of `main` that has replaced objects, as it was written."""

@@ -92,7 +92,7 @@ class Replacements:
         if held is None or one is None:
             return split
         left = dataclasses.replace(held, name=one.name, checksum=one.checksum, without=_both(held.without, one.without))
-        return dataclasses.replace(split, requeued=left)
+        return dataclasses.replace(split, size=one.size, requeued=left)
 
     def _added(self, added: AddedOutput) -> AddedOutput:
         return dataclasses.replace(added, files=self._present(added.files))

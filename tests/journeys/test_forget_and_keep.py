@@ -1,4 +1,4 @@
-"""`forget(…, rewrite=True)`: earlier versions stay, with the rows of all other keys, and none of them shows the keys."""
+"""`forget(…, rewrite=True)`: earlier versions stay, with the rows of all other keys, and none shows the keys."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ def test_history_differences_and_rewinds_work_across_the_forget(tmp_path: Path) 
     assert r.history("spend", ALICE) == []
     assert set(r.diff(0, 1, operator="spend").table.column("who").to_pylist()) == {"carol", None}
     assert state(r, "spend", "first") == {BOB: 7, "carol": 4, None: 6}
+    lines = r.rewind("first", "a test", dry_run=True).lines()
+    assert "they bring no keys back that version 2 forgot after they had arrived" in lines
     r.rewind("first", "a test")
     assert totals(r) == {BOB: 7, "carol": 4, None: 6}
     run(r)
@@ -232,18 +234,15 @@ def test_versions_before_a_migration_of_keys_are_refused(tmp_path: Path) -> None
     now = before.but(tracked("string"))
 
     def upper(table: pa.Table) -> pa.Table:
-        return table.set_column(0, "who", pc.utf8_upper(table["who"])).set_column(
-            1, "state", table["state"].cast("string")
-        )
+        texts = table.set_column(1, "state", table["state"].cast("string"))
+        return texts.set_column(0, "who", pc.utf8_upper(table["who"]))
 
     r = now.open(init=False)
     r.migrate({"spend": upper}, "a test", drop_keys=True, engine="local")
     keep = {"columns": {"spend": "who"}, "rewrite": True}
-    with pytest.raises(
-        tm.InvalidInput, match="in version 0, operator `spend` has other keys, because a migration"
-    ) as e:
+    with pytest.raises(tm.InvalidInput, match="in version 0, operator `spend` has other keys, because a migr") as error:
         r.forget("spend", [ALICE.upper()], "request 17", **keep)
-    assert "`tidemill maintain --keep-versions 1`" in str(e.value.hint)
+    assert "`tidemill maintain --keep-versions 1`" in str(error.value.hint)
     r.maintain(keep_versions=1)
     r.forget("spend", [ALICE.upper()], "request 17", **keep)
     assert state(r, "spend", 1) == {BOB.upper(): "1"}

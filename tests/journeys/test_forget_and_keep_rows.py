@@ -1,4 +1,4 @@
-"""`forget(…, rewrite=True)` of quarantined and requeued rows, of rows that no sink has, and with other parts of Tidemill."""
+"""`forget(…, rewrite=True)` and rows in quarantine, requeued rows, rows that no sink has, replays, and backups."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class Forget(CommitAction):
     are written again without them, and then deleted. History, differences, rewinds and replays go on as before, and
     none of them shows the keys. `InvalidInput` if a version cannot be searched.
 
-    `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error. With `rewrite`,
-    only branches are.
+    `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error. With
+    `rewrite`, only branches are.
     `missing_ok`: accept keys that have no state now, or a person whom nothing has. `left` of the report lists what
     Tidemill cannot clean: the source's files, rows that functions wrote, files that were moved. In a dry run, the
     plan is such a report, with the rows of each operator and sink, and what it costs to keep earlier versions.

@@ -48,7 +48,7 @@ class RewindPlan(ActionPlan):
     change: SinkChange
     undone: list[int]
     forgets: list[int]
-    """Versions among them whose forgotten keys stay forgotten."""
+    """Versions that forgot keys in all versions before them, and are not in the history that is restored."""
     waiting: list[SourceFile]
     without: list[SourceFile]
     gone: list[SourceFile]
@@ -86,10 +86,8 @@ class RewindPlan(ActionPlan):
             lines.append(f"undone: {versions_of(self.undone)}")
         if self.waiting:
             lines.append(f"{self._shown(self.waiting)} will be read again")
-        if self.forgets:
-            lines.append(
-                f"keys that {versions_of(self.forgets)} forgot do not come back from files that arrived before"
-            )
+        if self.waiting and self.forgets:
+            lines.append(f"they bring no keys back that {versions_of(self.forgets)} forgot after they had arrived")
         if self.without:
             lines.append(f"{self._shown(self.without)} will not be read")
         if self.gone:
@@ -236,6 +234,7 @@ class Rewind(CommitAction):
     def _looked_up(self, repo: Opened, seen: SeenBranch, target: Commit | None, into: Inside | None) -> RewindPlan:
         from ..branches.inside import words
         from ..branches.readers import readers_of
+        from ..forgetting.left_again import forgets_outside
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps
@@ -261,7 +260,7 @@ class Rewind(CommitAction):
             results=words(repo, head, target, into),
             change=change,
             undone=change.undone,
-            forgets=sorted(one.version for one in repo.log.rewriting_forgets() if one.version in change.undone),
+            forgets=sorted(one.version for one in forgets_outside(repo, target)),
             waiting=[file for key, file in left.items() if there is None or key in there],
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],

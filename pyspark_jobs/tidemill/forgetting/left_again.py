@@ -29,7 +29,7 @@ from .sought import Sought, SoughtKeys
 from .state import ForgetTarget
 
 
-def _forgets_outside(repo: Opened, head: Commit | None) -> list[Commit]:
+def forgets_outside(repo: Opened, head: Commit | None) -> list[Commit]:
     """Return the commits that have rewritten earlier versions and are not in the history of `head`."""
 
     def is_outside(version: int) -> bool:
@@ -67,7 +67,7 @@ def read_alike(
 
     So a batch that leaves forgotten keys out leaves out nothing that came after the `forget`.
     """
-    forgets = _forgets_outside(repo, head)
+    forgets = forgets_outside(repo, head)
     files = [file for those in chosen.values() for file in those]
     if not forgets or not files:
         return chosen
@@ -91,7 +91,7 @@ def without_forgotten(repo: Opened, head: Commit | None, plan: Plan, ours: Commi
     files = [SourceFile.of_split(one) for one in splits]
     forgets = [
         one
-        for one in (_forgets_outside(repo, head) if files else [])
+        for one in (forgets_outside(repo, head) if files else [])
         if _is_repeated(plan, one) or _read_before(repo, one, files)
     ]
     if not forgets:

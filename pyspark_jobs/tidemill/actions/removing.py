@@ -249,7 +249,7 @@ def _metrics(head: Commit, state: Mapping[str, Any], gone: Mapping[str, Mapping[
     """Return the totals of all operators after the commit."""
     found = totals(head.operators)
     for operator in gone.keys() & found.keys() & state.keys():
-        first = gone[operator].get(next(iter(state[operator]), ""), 0)
+        first = gone[operator].get(next(iter(head.rows.get(operator, {})), ""), 0)
         sizes = {one.name: one.size for of_map in state[operator].values() for one in of_map}
         found[operator] = dataclasses.replace(
             found[operator], rows_total=found[operator].rows_total - first, state_bytes=sum(sizes.values())

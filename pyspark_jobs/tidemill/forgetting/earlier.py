@@ -121,8 +121,8 @@ def _sought(head: Commit, parts: Sequence[ForgetPart], columns: Sequence[dict[st
 def _columns(commits: Iterable[Commit], parts: Sequence[ForgetPart], left: Sequence[str]) -> list[dict[str, list[str]]]:
     """Return for each part the columns of sinks that have its keys. `InvalidInput` for a sink that has none.
 
-    A person is looked for in all outputs, also in those that no sink publishes. Of several parts with the same column,
-    those with the type of the sink's column are taken.
+    A person is looked for in all outputs, also in those that no sink publishes. Several parts may have the same column;
+    those with the type of the sink's column are used, if there are any.
     """
     types: dict[str, set[str]] = {}
     names: dict[str, list[str]] = {}

@@ -16,7 +16,6 @@ from dataclasses import field
 from ..clock import now_ms
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..forgetting.left_again import read_alike
 from ..names import operator_of
 from ..pipeline.graph import TimePolicy
 from ..pipeline.job import Job
@@ -184,8 +183,7 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     chosen: list[SourceFile] = []
     splits: list[Split] = []
     reached: dict[str, str] = {}
-    picks = {name: _choose(repo, name, files) for name, files in seen.files.items()}
-    for name, picked in picks.items() if repo.log.rewrote_at is None else read_alike(repo, head, picks).items():
+    for name, picked in _picked(repo, head, seen).items():
         source = repo.job.sources[name]
         chosen.extend(picked)
         splits.extend(asked.splits(source, picked, options, repo.settings.split_bytes))
@@ -199,10 +197,17 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     return _timed(repo, draft, max(file.modified_ms for file in chosen), given, head)
 
 
-def _choose(repo: Opened, name: str, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
-    """Return the files of the next batch of a source, within its caps."""
-    intake = asked.intake_of(repo.job.sources[name])
-    return decide.choose_files(files, intake.max_files, intake.max_bytes)
+def _picked(repo: Opened, head: Commit | None, seen: Waiting) -> Mapping[str, Sequence[SourceFile]]:
+    """Return the files of the next batch, by source, within the caps of the sources."""
+    found: dict[str, Sequence[SourceFile]] = {}
+    for name, files in seen.files.items():
+        intake = asked.intake_of(repo.job.sources[name])
+        found[name] = decide.choose_files(files, intake.max_files, intake.max_bytes)
+    if repo.log.rewrote_at is None:
+        return found
+    from ..forgetting.left_again import read_alike  # few repositories need it
+
+    return read_alike(repo, head, found)
 
 
 def _draft(

@@ -101,7 +101,7 @@ def checked_fork(
 
 def _refuse_unfinished(repo: Opened, refs: Refs, version: int) -> None:
     """Raise `InvalidInput` for a version that a `forget` has rewritten, before its entry says so to all branches."""
-    rewrote = repo.log.rewrote_at
+    rewrote = repo.log.rewrites.at
     if rewrote is not None and version < rewrote and rewrote > (refs.rewrote_at or -1):
         raise InvalidInput(
             f"start a branch at version {version}: the `forget` of version {rewrote} has not ended",

@@ -114,7 +114,7 @@ def _apply_rewrites(repo: Opened, head: Commit | None) -> None:
             return TagEntry(**placed, reason=reason, name=name, branch=tag.branch, version=None)
         for branch in reversed(_branches_below(refs, version)):  # a branch before the one from which it starts
             return DropBranchEntry(**placed, reason=reason, name=branch.name, id=branch.id)
-        return RewriteEntry(**placed, reason=reason, version=version, seeds=repo.log.replacements().seeds(refs))
+        return RewriteEntry(**placed, reason=reason, version=version, seeds=repo.log.rewrites.replacements.seeds(refs))
 
     while (repo.refresh().rewrote_at or -1) < version:
         repo.refs_log.append(make)

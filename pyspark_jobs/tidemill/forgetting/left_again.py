@@ -36,7 +36,7 @@ def forgets_outside(repo: Opened, head: Commit | None) -> list[Commit]:
         is_ours = repo.version_of(version) == VersionOf(MAIN, version)
         return head is None or not is_ours or not is_effective(head, version)
 
-    return [one for one in repo.log.rewriting_forgets() if is_outside(one.version)]
+    return [one for one in repo.log.rewrites.forgets if is_outside(one.version)]
 
 
 def _read_before(repo: Opened, forget: Commit, files: Sequence[SourceFile]) -> set[SourceFile]:

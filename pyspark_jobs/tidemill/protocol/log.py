@@ -12,23 +12,22 @@ import copy
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput
-from ..store import ObjectMissing, Store, side_by_side
+from ..store import Store, side_by_side
 from ..values import dataclass
 from . import decide
 from .codec import checksum_of, decode, encode
-from .history import last_forget, last_rewrite
+from .history import last_forget
 from .kinds import rules_of
 from .numbered import Numbered
 from .records import REWRITE, Commit, Forgotten, Parent, Plan
 from .refs import MAIN, Refs
-from .replacing import Replacements
+from .rewrites import Rewrites
 
 Attached = TypeVar("Attached", Plan, Commit)
 MEMORY = 1000
@@ -64,20 +63,11 @@ class Fork:
     parent: Parent
 
 
-@dataclass
-class _Applied:
-    """What a log and its copies apply to versions: what `forgets` have replaced. `at` is the last one that is known."""
-
-    at: int = -1
-    forgets: Sequence[Commit] = ()
-    replacements: Replacements = field(default_factory=Replacements)
-
-
 class Log:
     """The plans and commits of the branch with the id `branch`. `store` is opened at the repository's folder.
 
     `fork` is where the branch starts; versions up to it are those of the other log. None: the branch starts at version
-    -1, whose record, the init record, is `start`.
+    -1, whose record, the init record, is `start`. `rewrites` are applied to all versions that are read.
     """
 
     def __init__(
@@ -88,6 +78,7 @@ class Log:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store, self._branch, self._fork = store, branch, fork
+        self.rewrites: Rewrites = Rewrites(store) if fork is None else fork.log.rewrites
         self._first = 0 if fork is None else fork.parent.version + 1
         hint_name = names.head_hint(branch)
         self._commits = Numbered(store, names.commits(branch), "commit", hint_name, self._first, pause)
@@ -95,7 +86,6 @@ class Log:
         self._newest: Commit | None = None
         self._confirmed = -1  # the newest version that this process has compared with the one before it
         self._memory: OrderedDict[int, Commit] | None = None
-        self._applied = _Applied()
 
     @property
     def branch(self) -> str:
@@ -124,59 +114,6 @@ class Log:
         """Whether this process has read a commit of the branch itself, so that `look` asks for news only."""
         return self._newest is not None
 
-    def apply_rewrites(self, rewrote_at: int | None) -> Log:
-        """Read versions from here on as the `forget` of version `rewrote_at`, and those before it, have left them."""
-        self._applied.at = max(self._applied.at, -1 if rewrote_at is None else rewrote_at)
-        if self._fork is not None:
-            self._fork.log.apply_rewrites(rewrote_at)
-        return self
-
-    @property
-    def rewrote_at(self) -> int | None:
-        """The last `forget` that is known to have replaced objects of earlier versions."""
-        return None if self._applied.at < 0 else self._applied.at
-
-    def replacements(self) -> Replacements:
-        """Return what every `forget` that is known has replaced. Reads the commit of each, once."""
-        self.rewriting_forgets()
-        return self._applied.replacements
-
-    def rewriting_forgets(self) -> Sequence[Commit]:
-        """Return the commits of every `forget` that is known to have replaced objects, newest first, as written."""
-        at: int | None = self.rewrote_at
-        known = self._applied.forgets
-        if at is not None and (not known or known[0].version != at):
-            found: list[Commit] = []
-            while at is not None:
-                found.append(self._rewriting(at))
-                at = found[-1].rewrote_at
-            self._applied.replacements, self._applied.forgets = Replacements.of(reversed(found)), found
-        return self._applied.forgets
-
-    def _rewriting(self, version: int) -> Commit:
-        """Return the commit of a `forget` of `main` that has replaced objects, as it was written."""
-        name = names.commit(MAIN, version)
-        try:
-            found = decode(Commit, self._store.get(name), name)
-        except ObjectMissing as error:
-            raise CorruptState(
-                f"read commit `{self._store.uri}/{name}`: it is missing, and says what a `forget` has replaced",
-                hint="restore the object from a backup",
-            ) from error
-        if found.version != version or REWRITE not in found.requires:
-            raise CorruptState(
-                f"read commit `{self._store.uri}/{name}`: expected a `forget` that has replaced objects, found "
-                f"`{found.kind}` of version {found.version}",
-                hint="restore the object from a backup",
-            )
-        return found
-
-    def as_rewritten(self, commit: Commit) -> Commit:
-        """Return a commit that was read as every later `forget` that is known has left it."""
-        at = self._applied.at
-        is_later = commit.branch == MAIN and commit.version >= at
-        return commit if at < 0 or is_later else self.replacements().commit(commit)
-
     def newest_version(self) -> int:
         """Return the number of the newest version, -1 if there is none. Does not read its record.
 
@@ -200,18 +137,14 @@ class Log:
             return None if self._fork is None else self._fork_commit(self._fork)
         before = self._newest
         if before is not None and before.version == newest:
-            return self.as_rewritten(before)
+            return self.rewrites.commit(before)
         found = self._commit(newest)
         if before is not None and before.version + 1 == newest:
             self._check_parent(found, before.as_parent)
             self._confirmed = newest
         self._newest = found
-        self._learn(found)
+        self.rewrites.learn(found)
         return found
-
-    def _learn(self, head: Commit) -> None:
-        if head.branch == MAIN:
-            self.apply_rewrites(last_rewrite(head))
 
     def look(self) -> Looked:
         """Ask side by side for a newer commit, and for the plan after the one that this process knows.
@@ -245,7 +178,7 @@ class Log:
         if self._fork is not None and 0 <= version < self._first:
             return self._fork.log.commit(version)
         if self._newest is not None and self._newest.version == version:
-            return self.as_rewritten(self._newest)
+            return self.rewrites.commit(self._newest)
         found = self._find(version) if self._first <= version <= names.LAST_NUMBER else None
         if found is not None:
             return found
@@ -324,7 +257,7 @@ class Log:
         plan = self._checked(decode(Plan, found, name), name, number)
         if parent is not None:
             self._check_parent(plan, parent)
-        return plan if self._applied.at < 0 else self.replacements().plan(plan)
+        return self.rewrites.plan(plan)
 
     def plan_of(self, commit: Commit) -> Plan | None:
         """Return the plan that a commit carried out. None for other kinds of commits, and if the plan is missing."""
@@ -362,7 +295,7 @@ class Log:
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
             self._confirmed = there.version
-            self._learn(there)
+            self.rewrites.learn(there)
         outcome = decide.commit_outcome(commit, there)
         if outcome == "fenced":
             raise Fenced(decide.fenced_reason(commit, there), hint=decide.fenced_hint(there))
@@ -370,7 +303,7 @@ class Log:
 
     def _find(self, version: int) -> Commit | None:
         if self._memory is not None and version in self._memory:
-            return self.as_rewritten(self._memory[version])
+            return self.rewrites.commit(self._memory[version])
         data, name = self._commits.read(version), self._commits.name(version)
         if data is None:
             return None
@@ -379,7 +312,7 @@ class Log:
             if len(self._memory) >= MEMORY:
                 self._memory.popitem(last=False)  # threads may read at once, and this is one step
             self._memory[version] = found
-        return self.as_rewritten(found)
+        return self.rewrites.commit(found)
 
     def _commit(self, version: int) -> Commit:
         found = self._find(version)
@@ -477,4 +410,5 @@ def log_of(store: Store, refs: Refs, branch: str) -> Log:
     """Return the log of a branch that is not dropped, by its id, with those of the branches that it comes from."""
     fork = next(one.fork for one in refs.branches.values() if one.id == branch)
     made = Log(store, branch, None if fork is None else Fork(log_of(store, refs, fork.branch or MAIN), fork))
-    return made.apply_rewrites(refs.rewrote_at)
+    made.rewrites.know(refs.rewrote_at)
+    return made

@@ -141,7 +141,7 @@ class Opened:
     def initialised(self) -> Refs:
         """Return what `refs/` says, or raise `InvalidInput` if the repository was never initialised."""
         refs = self.session.refs or self.refresh()
-        self.log.apply_rewrites(refs.rewrote_at)
+        self.log.rewrites.know(refs.rewrote_at)
         return refs
 
     def refresh(self) -> Refs:
@@ -161,7 +161,7 @@ class Opened:
                 hint="use another root for this pipeline",
             )
         self.session.refs = refs
-        self.log.apply_rewrites(refs.rewrote_at)
+        self.log.rewrites.know(refs.rewrote_at)
         return refs
 
     def refuse_lost_init(self, verb: str) -> Refs | None:
@@ -210,7 +210,9 @@ class Opened:
 
     def own_log(self, branch: str) -> Log:
         """Return the log of the versions that a branch itself has made, by its id. The branch may be dropped."""
-        return Log(self.store, branch).apply_rewrites(self.log.rewrote_at)
+        made = Log(self.store, branch)
+        made.rewrites = self.log.rewrites
+        return made
 
     def task_place(self, number: int, attempt: str) -> Place:
         """Return where tasks of an attempt find this branch. They store files for version or entry `number`."""

@@ -140,7 +140,7 @@ def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
 
     A `forget` may have replaced it since.
     """
-    by = repo.log.replacements().objects.get(path.removeprefix("/"))
+    by = repo.log.rewrites.replacements.objects.get(path.removeprefix("/"))
     name, checksum = (path.removeprefix("/"), checksum) if by is None else (by.name, by.checksum)
     try:
         return fetch_requeued(repo.store, name, checksum)

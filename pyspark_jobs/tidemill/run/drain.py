@@ -363,7 +363,7 @@ class Drain:
 
     def _without_forgotten(self, head: Commit | None, plan: Plan, ours: Commit) -> Commit:
         """Return the commit of a batch without keys that files bring back which are read again."""
-        if self.repo.log.rewrote_at is None:
+        if self.repo.log.rewrites.at is None:
             return ours
         from ..forgetting.left_again import without_forgotten  # few repositories need it
 

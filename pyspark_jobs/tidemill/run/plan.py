@@ -203,7 +203,7 @@ def _picked(repo: Opened, head: Commit | None, seen: Waiting) -> Mapping[str, Se
     for name, files in seen.files.items():
         intake = asked.intake_of(repo.job.sources[name])
         found[name] = decide.choose_files(files, intake.max_files, intake.max_bytes)
-    if repo.log.rewrote_at is None:
+    if repo.log.rewrites.at is None:
         return found
     from ..forgetting.left_again import read_alike  # few repositories need it
 

@@ -59,7 +59,8 @@ def lineage(repo: Opened, refs: Refs) -> Lineage:
     logs |= {dropped: Log(repo.store, dropped) for dropped in refs.dropped}  # a promotion at work may hold some
     rewrote_at = last_rewrite(heads[MAIN])
     for log in logs.values():
-        log.apply_rewrites(refs.rewrote_at).apply_rewrites(rewrote_at)
+        log.rewrites.know(refs.rewrote_at)
+        log.rewrites.know(rewrote_at)
     return Lineage(refs, logs, newest, refs_through, is_pending=rewrote_at != refs.rewrote_at)
 
 
@@ -77,7 +78,7 @@ def kept_names(found: Lineage) -> set[str]:
     for at, commit in _commits(found, sorted(versions | apart)):
         kept.update(one.name for one in kept_objects(refs, commit, at in apart))
     if found.is_pending:
-        kept.update(found.logs[MAIN].replacements().objects)
+        kept.update(found.logs[MAIN].rewrites.replacements.objects)
     return kept
 
 

@@ -418,6 +418,7 @@ class ActionMethods(Reader):
         drop_refs: bool = False,
         missing_ok: bool = False,
         left: Sequence[str] = (),
+        rewrite: bool = False,
         *,
         dry_run: bool = False,
         expect: Expect | None = None,
@@ -438,10 +439,15 @@ class ActionMethods(Reader):
         without their rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each
         key, with which `verify(forgotten=True)` looks for keys that are still there.
 
-        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
+        `rewrite`: keep all earlier versions that are kept now, with the rows of other keys. Their objects with the keys
+        are written again without them, and then deleted. History, differences, rewinds and replays go on as before, and
+        none of them shows the keys. `InvalidInput` if a version cannot be searched.
+
+        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error. With
+        `rewrite`, only branches are.
         `missing_ok`: accept keys that have no state now, or a person whom nothing has. `left` of the report lists what
         Tidemill cannot clean: the source's files, rows that functions wrote, files that were moved. In a dry run, the
-        plan is such a report, with the rows of each operator and sink.
+        plan is such a report, with the rows of each operator and sink, and what it costs to keep earlier versions.
 
         `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
         `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
@@ -464,6 +470,7 @@ class ActionMethods(Reader):
                 drop_refs=drop_refs,
                 missing_ok=missing_ok,
                 left=left,
+                rewrite=rewrite,
             ),
             dry_run,
             expect,

@@ -167,6 +167,25 @@ def forget_person(world: Place) -> Any:
     return moved.open().forget({"user": ["u3"]}, "a test", left=["by-n"], drop_refs=True, missing_ok=True)
 
 
+def forget_and_keep(world: Place) -> Any:
+    """A person leaves all versions, which stay, and so does the tag."""
+    return world.open().forget({"user": ["u3"]}, "a test", left=["by-n"], missing_ok=True, rewrite=True)
+
+
+def forgotten_and_kept(world: Place) -> None:
+    """A person has left all versions, and a batch has come since."""
+    tagged(world)
+    forget_and_keep(world)
+    world.run(1)
+
+
+def half_forgotten(world: Place) -> None:
+    """The same, but the call died after its commit, so nothing is deleted yet."""
+    tagged(world)
+    with worlds.dying("create", rf"/commits/{FIRST + 1:010d}\.json$", "after"):
+        forget_and_keep(world)
+
+
 def branched(world: Place) -> None:
     """A branch has been replayed, and is level."""
     two_operators(world)
@@ -287,6 +306,11 @@ ACTIONS = {
     "replay an operator": Action(two_operators, replay_an_operator, is_once=True),
     "forget": Action(tagged, forget, is_once=False),
     "forget a person": Action(tagged, forget_person, is_once=False),
+    "forget and keep history": Action(tagged, forget_and_keep, is_once=False),
+    "rewind past a forget": Action(forgotten_and_kept, lambda world: world.open().rewind(0, "a test"), is_once=True),
+    "rewind past half a forget": Action(half_forgotten, lambda world: world.open().rewind(0, "a test"), is_once=True),
+    "complete half a forget": Action(half_forgotten, lambda world: world.open().maintain(), is_once=False),
+    "replay from before a forget": Action(forgotten_and_kept, replay_and_promote, is_once=True),
     "compact what was compacted": Action(compacted_before, compact, is_once=False),
     "rewind into what was compacted": Action(compacted, lambda world: world.open().rewind(1, "a test"), is_once=True),
     "merge": Action(two_operators, lambda world: merge(world.open().opened, rule=MergeRule(1 << 40, 0)), is_once=False),

@@ -41,7 +41,10 @@ BAD = {
     "late": Fault(late_s=0.3),
 }
 WRITES = ("PUT", "COPY", "DELETE")
-NAMES = ("skip", "requeue", "migrate", "migrate keys", "rewind", "maintain", "forget", "tag", "publish")
+NAMES = (
+    "skip", "requeue", "migrate", "migrate keys", "rewind", "maintain", "forget", "forget and keep history", "tag",
+    "publish",
+)  # fmt: skip
 AT_A_COMMAND = 1
 
 

@@ -28,8 +28,9 @@ class Forget(CommitAction):
     """Remove keys from the state, from published files and from quarantine. It cannot be undone.
 
     Give the keys of one operator. Or give a person, the value of a column, which is looked for in all operators and
-    sinks. All earlier versions can no longer be read afterwards, because they hold the keys. `verify --forgotten` looks
-    for keys that are still there.
+    sinks. All earlier versions can no longer be read afterwards, because they hold the keys. With --rewrite they stay,
+    without the keys, and all of their objects that had the keys are written again. `verify --forgotten` looks for keys
+    that are still there.
     """
 
     verb = "forget"
@@ -52,16 +53,21 @@ class Forget(CommitAction):
     without their rows. Quarantined rows whose text contains a key go, too. The commit keeps a salted hash of each
     key, with which `verify(forgotten=True)` looks for keys that are still there.
 
-    `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
+    `rewrite`: keep all earlier versions that are kept now, with the rows of other keys. Their objects with the keys
+    are written again without them, and then deleted. History, differences, rewinds and replays go on as before, and
+    none of them shows the keys. `InvalidInput` if a version cannot be searched.
+
+    `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error. With
+    `rewrite`, only branches are.
     `missing_ok`: accept keys that have no state now, or a person whom nothing has. `left` of the report lists what
     Tidemill cannot clean: the source's files, rows that functions wrote, files that were moved. In a dry run, the
-    plan is such a report, with the rows of each operator and sink.
+    plan is such a report, with the rows of each operator and sink, and what it costs to keep earlier versions.
 
     `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
     `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
     `maintain`: both complete it.
     """
-    argument_order = ("operator", "keys", "reason", "columns", "drop_refs", "missing_ok", "left")
+    argument_order = ("operator", "keys", "reason", "columns", "drop_refs", "missing_ok", "left", "rewrite")
 
     operator: str | Mapping[str, Sequence[Any]] = option(Option("Operator whose keys are removed.", metavar="NAME"), "")
     keys: Sequence[Any] = option(
@@ -106,6 +112,10 @@ class Forget(CommitAction):
     drop_refs: bool = option(Option("Also remove tags and branches that keep earlier versions.", parsed="flag"), False)
     missing_ok: bool = option(Option("Accept keys that have no state now.", parsed="flag"), False)
 
+    rewrite: bool = option(
+        Option("Keep earlier versions: write their objects with the keys again, without them.", parsed="flag"), False
+    )
+
     def __post_init__(self) -> None:
         """Take a person where the method takes an operator, and what follows it as the reason."""
         if isinstance(self.operator, Mapping):
@@ -148,7 +158,7 @@ class Forget(CommitAction):
         return prepared(repo, self, plan, origin, to)
 
     def finish(self, repo: Opened, plan: ForgetReport, commit: Commit) -> ForgetReport:
-        """Give up earlier versions, and delete their objects."""
+        """Give up earlier versions, or say that they were rewritten, and delete objects with the keys."""
         from .removing import discard_earlier_versions
 
         return dataclasses.replace(plan, version=commit.version, removed=discard_earlier_versions(repo), commit=commit)

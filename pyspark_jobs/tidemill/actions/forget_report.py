@@ -29,6 +29,9 @@ class ForgetReport(ActionPlan):
 
     For a person, `person` names the columns, and `operator` and `rows` are empty. `operators` has the rows of all
     operators, by map, and `sinks` how many rows of each sink went. `agreed` is what the caller agreed to leave.
+
+    With `rewrite`, `kept` has the first and last version that stay, of which `objects` objects with `size` bytes held a
+    key. Without it, `objects` and `size` are those that `rewrite` would search.
     """
 
     operator: str
@@ -47,6 +50,10 @@ class ForgetReport(ActionPlan):
     clean: set[str] = field(default_factory=set, repr=False)
     removed: list[str] = field(default_factory=list)
     done_in: int | None = None
+    rewrite: bool = False
+    kept: tuple[int, int] | None = None
+    objects: int = 0
+    size: int = 0
     version: int | None = None
     commit: Commit | None = field(default=None, repr=False)
 
@@ -58,12 +65,22 @@ class ForgetReport(ActionPlan):
         ]
         lines = lines if self.done_in is None else [self.said_done()]
         lines += [f"sink `{name}`: {count_of(count, 'row')} will be removed" for name, count in self.sinks.items()]
-        lines += [f"rewritten: {one}" for one in self.rewritten]
+        lines += [f"rewritten: {one}" for one in (self.rewritten[self.objects :] if self.rewrite else self.rewritten)]
         lines += [f"quarantine: {count_of(count, 'row')} of {name}" for name, count in self.quarantined_rows.items()]
         lines += [f"removed: {one}" for one in self.dropped]
         if self.versions is not None:
             first, last = self.versions
             lines.append(f"{versions_of(range(first, last + 1))} will no longer be readable")
+            if self.objects and self.done_in is None:
+                searched = f"{count_of(self.objects, 'object')} ({self.size:,} bytes)"
+                lines.append(f"`--rewrite` would keep them: it searches {searched}, and rewrites those with the keys")
+        if self.kept is not None and self.done_in is None:
+            first, last = self.kept
+            written = f"{count_of(self.objects, 'object')} ({self.size:,} bytes)"
+            lines.append(
+                f"{versions_of(range(first, last + 1))} stay readable: {written} with the keys will be rewritten; "
+                "without `--rewrite`, these versions would be given up"
+            )
         return lines + [f"left: {one}" for one in self.left]
 
     def _said_keys(self, operator: str) -> str:
@@ -84,8 +101,12 @@ class ForgetReport(ActionPlan):
         """Return what will happen, or was done, for machines."""
         shown = ("operator", "person", "keys", "rows", "operators", "sinks", "rewritten", "removed", "quarantined_rows",
                  "dropped", "left", "agreed", "done_in")  # fmt: skip
-        given_up = None if self.versions is None else list(self.versions)
-        return {**{name: getattr(self, name) for name in shown}, "given_up": given_up, **super().as_dict()}
+        given_up, kept = (None if one is None else list(one) for one in (self.versions, self.kept))
+        costs = {
+            "given_up": given_up, "kept": kept, "rewrite": self.rewrite, "rewrite_objects": self.objects,
+            "rewrite_bytes": self.size,
+        }  # fmt: skip
+        return {**{name: getattr(self, name) for name in shown}, **costs, **super().as_dict()}
 
 
 def _said_rows(rows: dict[str, int]) -> str:

@@ -34,11 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ForgetTask:
-    """The keys in parts, the names that the caller agreed to leave, and the places of all sinks."""
+    """The keys in parts, the names that the caller agreed to leave, and the places of all sinks.
+
+    `rewrite`: whether earlier versions stay.
+    """
 
     parts: list[ForgetPart]
     left: list[str]
     places: PublishedPlaces
+    rewrite: bool = False
 
     @property
     def columns(self) -> dict[str, list[str]]:
@@ -65,6 +69,7 @@ def checked_task(repo: Opened, asked: Forget, origin: Origin) -> tuple[Origin, F
     places = PublishedPlaces(repo, head)
     left = _labels(repo, head, asked.left, places)
     task = _person(repo, head, asked, places, left) if asked.person else _operator(repo, head, asked, places, left)
+    task = dataclasses.replace(task, rewrite=asked.rewrite)
     for part in task.parts:
         if part.operator in initial_state(repo, head):
             raise InvalidInput(
@@ -76,10 +81,13 @@ def checked_task(repo: Opened, asked: Forget, origin: Origin) -> tuple[Origin, F
             "forget: requeued rows wait for the next batch, and may have the keys",
             hint="run once, then forget the keys",
         )
-    pins = pins_below(repo.initialised(), origin.number)
+    pins = pins_below(repo.initialised(), origin.number, asked.rewrite)
     if pins and not asked.drop_refs:
+        why = (
+            "may have the keys in other versions" if asked.rewrite else "keep earlier versions, which may hold the keys"
+        )
         raise InvalidInput(
-            f"forget: {', '.join(pins)} keep earlier versions, which may hold the keys",
+            f"forget: {', '.join(pins)} {why}",
             hint="remove them first, or with this call: drop_refs=True or --drop-refs",
         )
     return origin, task
@@ -113,9 +121,10 @@ def _operator(repo: Opened, head: Commit, asked: Forget, places: PublishedPlaces
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     given = {name: [one] if isinstance(one, str) else list(one) for name, one in (asked.columns or {}).items()}
     for name, columns in given.items():
-        if repo.declared_sink(name) is not None or name not in places.sinks:
+        is_kept = asked.rewrite and name in repo.job.outputs  # its rows are in the repository, whoever publishes them
+        if not is_kept and (repo.declared_sink(name) is not None or name not in places.sinks):
             rewrite_published.sink_of(repo, name)
-        schema = places.columns(name)
+        schema = repo.job.outputs[name].schema if is_kept else places.columns(name)
         if len(columns) != keys.columns.num_columns:
             raise InvalidInput(
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "

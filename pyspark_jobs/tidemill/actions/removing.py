@@ -1,6 +1,7 @@
 """What `forget` writes again, and what it would: state, published files and quarantine without the keys.
 
-Versions before its commit are given up, so that garbage collection deletes every object with the keys.
+Versions before its commit are given up, so that garbage collection deletes every object with the keys. Or they are
+written again, too; then no version that is kept names such an object any more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..forgetting import published as rewrite_published
 from ..forgetting import quarantine as rewrite_quarantine
 from ..forgetting import state as rewrite_state
 from ..forgetting.cleaning import Cleaned, look_at_former
+from ..forgetting.earlier import RewrittenVersions, size_of_versions, versions_without_keys
 from ..forgetting.following import give_up_forgotten, pins_below
 from ..forgetting.keys import Keys, new_salt
 from ..forgetting.left_out import left_label
@@ -24,8 +26,7 @@ from ..forgetting.state import Rewritten
 from ..forgetting.traces import traces
 from ..protocol.history import is_effective, shown_again
 from ..protocol.kinds import Changes
-from ..protocol.log import Log
-from ..protocol.records import PERSON, Commit, QuarantineFile, VersionOf
+from ..protocol.records import PERSON, REWRITE, Commit, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
 from ..protocol.successor import Origin, totals
@@ -55,32 +56,39 @@ class _Made:
     quarantine: list[QuarantineFile] = field(default_factory=list)
     quarantined_rows: dict[str, int] = field(default_factory=dict)
     former: Cleaned = field(default_factory=Cleaned)
+    earlier: RewrittenVersions = field(default_factory=RewrittenVersions)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing had one of the keys."""
         files = (*self.former.files, *(one for found in self.sinks.values() for one in found.rewritten))
-        return not files and not self.quarantined_rows and not any(one.objects for one in self.state.values())
+        objects = [*self.earlier.objects, *(name for one in self.state.values() for name in one.objects)]
+        return not files and not self.quarantined_rows and not objects
 
 
 @dataclass(frozen=True)
 class _Before:
-    """The head before the commit, the first version that was kept, what kept earlier ones, and what records have."""
+    """The head before the commit, the first version that was kept, what kept earlier ones, and what records have.
+
+    `size`: how many objects kept versions name that may have keys, and their bytes.
+    """
 
     head: Commit
     since: int
     pins: list[str]
     traces: list[str]
+    size: tuple[int, int]
 
 
-def _before(log: Log, origin: Origin, task: ForgetTask) -> _Before:
+def _before(repo: Opened, origin: Origin, task: ForgetTask) -> _Before:
     assert origin.head is not None
-    found = [traces(log, origin.head, part.keys, task.columns).lines() for part in _by_columns(task.parts)]
+    found = [traces(repo.log, origin.head, part.keys, task.columns).lines() for part in _by_columns(task.parts)]
     return _Before(
         origin.head,
         max(floor(origin.refs, MAIN).version, 0),
-        pins_below(origin.refs, origin.number),
+        pins_below(origin.refs, origin.number, task.rewrite),
         list(dict.fromkeys(line for lines in found for line in lines)),
+        (0, 0) if task.rewrite else size_of_versions(repo, origin.refs, origin.head, task.parts),
     )
 
 
@@ -90,7 +98,7 @@ def _by_columns(parts: Sequence[ForgetPart]) -> list[ForgetPart]:
 
 
 def discard_earlier_versions(repo: Opened) -> list[str]:
-    """Give up earlier versions, and delete their objects. Return the names of these objects."""
+    """Give up earlier versions or apply what was rewritten, and delete objects. Return the names of these objects."""
     give_up_forgotten(repo)
     collected = collect_garbage(repo)
     repo.cache.clear()  # merges and failed attempts leave runs there that no commit names
@@ -102,7 +110,7 @@ def looked(repo: Opened, asked: Forget, seen: SeenBranch) -> ForgetReport:
     repo.refresh()  # tags and branches that others have made keep versions, too
     origin, task = checked_task(repo, asked, repo.origin(seen.origin.head))
     assert origin.head is not None
-    before = _before(repo.log, origin, task)
+    before = _before(repo, origin, task)
     if _is_done(origin.head, task):  # an earlier call committed, and died before the rest
         return _report(repo, seen, task, _Made(), before)
     with fenced_if_overtaken(repo, origin.head, "forget"):
@@ -118,7 +126,7 @@ def prepared(repo: Opened, asked: Forget, plan: ForgetReport, origin: Origin, to
     """Write everything again that holds a key, and return what the commit changes."""
     assert origin.head is not None
     rewriting = rewrite_state.ForgetTarget(to.number, to.attempt, stored=to.stored, clean=plan.clean)
-    task = ForgetTask(list(plan.parts), plan.agreed, PublishedPlaces(repo, origin.head))
+    task = ForgetTask(list(plan.parts), plan.agreed, PublishedPlaces(repo, origin.head), asked.rewrite)
     with discarded_if_full(repo.store, to.attempt):
         made = _made(repo, origin.head, task, rewriting)
     return _changes(repo, origin, asked, task, made)
@@ -127,6 +135,8 @@ def prepared(repo: Opened, asked: Forget, plan: ForgetReport, origin: Origin, to
 def _is_done(head: Commit, task: ForgetTask) -> bool:
     """Whether an earlier call has committed this, so that only the rest is left to do."""
     made = [one for one in head.forgotten if one.version == head.version]
+    if REWRITE in head.requires and not task.rewrite:
+        return False  # earlier versions are still there
     return all(
         any(part.is_in(one) and one.columns == part.columns and one.left == task.left for one in made)
         for part in task.parts
@@ -141,22 +151,47 @@ def _made(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.Forget
 
 def _make(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget) -> _Made:
     """Write everything again that the commit names. A dry run also looks at the places that sinks had before."""
-    state = {
-        operator: _state(repo, head, operator, [one for one in task.parts if one.operator == operator], to)
-        for operator in dict.fromkeys(one.operator for one in task.parts if one.operator)
-    }
+    earlier = RewrittenVersions()
+    if task.rewrite:
+        earlier = versions_without_keys(repo, head, task.parts, task.left, to)
+    state = (
+        _head_state(earlier)
+        if task.rewrite
+        else {
+            operator: _state(repo, head, operator, [one for one in task.parts if one.operator == operator], to)
+            for operator in dict.fromkeys(one.operator for one in task.parts if one.operator)
+        }
+    )
     sinks = {
         name: rewrite_published.outputs_without_keys(repo, head, name, task.searches(name), to)
         for name in task.columns
         if _has_place(repo, name)
     }
-    since = max(floor(repo.initialised(), repo.branch).version, 0)
-    kept = (one for one in repo.log.commits(since, through=head) if is_effective(head, one.version))
-    quarantine, removed = rewrite_quarantine.quarantine_without_keys(repo, kept, [one.keys for one in task.parts], to)
+    quarantine, removed = ([], dict(earlier.quarantined)) if task.rewrite else _quarantine(repo, head, task, to)
     former = Cleaned()
     if to.dry_run:
         former = look_at_former(task.places, sought_parts(task.parts, task.left, to.version), set())
-    return _Made(state, sinks, quarantine, removed, former)
+    return _Made(state, sinks, quarantine, removed, former, earlier)
+
+
+def _head_state(earlier: RewrittenVersions) -> dict[str, Rewritten]:
+    """Return the state of the head as it was rewritten with the versions before it."""
+    return {
+        operator: Rewritten(
+            {name: list(segments) for name, segments in maps.items()}, dict(earlier.head_rows[operator])
+        )
+        for operator, maps in earlier.state.items()
+        if operator in earlier.head_rows
+    }
+
+
+def _quarantine(
+    repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget
+) -> tuple[list[QuarantineFile], dict[str, int]]:
+    """Write the quarantined rows of all kept versions of the history again."""
+    since = max(floor(repo.initialised(), repo.branch).version, 0)
+    kept = (one for one in repo.log.commits(since, through=head) if is_effective(head, one.version))
+    return rewrite_quarantine.quarantine_without_keys(repo, kept, [one.keys for one in task.parts], to)
 
 
 def _has_place(repo: Opened, sink: str) -> bool:
@@ -181,6 +216,7 @@ def _changes(repo: Opened, origin: Origin, asked: Forget, task: ForgetTask, made
     head = origin.head
     assert head is not None
     state = committed_state(repo, head) | {name: one.maps for name, one in made.state.items() if name in head.state}
+    required = [feature for feature, is_needed in ((PERSON, asked.person), (REWRITE, task.rewrite)) if is_needed]
     gone = {name: one.rows for name, one in made.state.items()}
     rows = dict(head.rows)
     for operator in gone.keys() & rows.keys():
@@ -203,15 +239,17 @@ def _changes(repo: Opened, origin: Origin, asked: Forget, task: ForgetTask, made
             )
             for part in task.parts
         ],
+        "replaced_objects": made.earlier.objects,
+        "removed_rows": made.earlier.rows,
     }  # fmt: skip
-    return changes | {"requires": [PERSON]} if asked.person else changes
+    return changes | {"requires": required} if required else changes
 
 
 def _metrics(head: Commit, state: Mapping[str, Any], gone: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the totals of all operators after the commit."""
     found = totals(head.operators)
     for operator in gone.keys() & found.keys() & state.keys():
-        first = next(iter(gone[operator].values()), 0)
+        first = gone[operator].get(next(iter(head.rows.get(operator, {})), ""), 0)
         sizes = {one.name: one.size for of_map in state[operator].values() for one in of_map}
         found[operator] = dataclasses.replace(
             found[operator], rows_total=found[operator].rows_total - first, state_bytes=sum(sizes.values())
@@ -224,6 +262,10 @@ def _report(repo: Opened, seen: SeenBranch, task: ForgetTask, made: _Made, befor
     is_done = _is_done(before.head, task)
     last = before.head.version - is_done
     rewritten = [name for one in made.state.values() for name in one.objects]
+    earlier = made.earlier
+    rewritten += [one.old for one in earlier.objects]
+    objects, size = (len(earlier.objects), earlier.size) if task.rewrite else before.size
+    versions = (before.since, last) if before.since <= last else None
     rewritten += [one for found in made.sinks.values() for one in found.rewritten] + made.former.files
     rows = {name: {at: count for at, count in one.rows.items() if count} for name, one in made.state.items()}
     in_sinks = {name: made.former.rows.get(name, 0) + (made.sinks[name].rows if name in made.sinks else 0)
@@ -244,7 +286,11 @@ def _report(repo: Opened, seen: SeenBranch, task: ForgetTask, made: _Made, befor
         sinks={name: count for name, count in in_sinks.items() if count},
         rewritten=rewritten,
         quarantined_rows=made.quarantined_rows,
-        versions=(before.since, last) if before.since <= last else None,
+        versions=None if task.rewrite else versions,
+        kept=versions if task.rewrite else None,
+        rewrite=task.rewrite,
+        objects=objects,
+        size=size,
         dropped=before.pins,
         left=_left(repo, task, made, before),
         agreed=task.left,

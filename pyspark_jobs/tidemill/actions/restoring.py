@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from ..counts import count_of
 from ..errors import InvalidInput, StoreUnavailable
-from ..protocol.history import last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit
 from ..protocol.retained import refuse_if_gone
@@ -38,7 +37,7 @@ def version_to_restore(repo: Opened, head: Commit | None, to_version: VersionSpe
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(repo.refresh(), repo.version_of(number), "rewind to", whole=True)
-    forgot = last_forget(head)
+    forgot = repo.log.given_up_by(head)
     if forgot is not None and number < forgot:  # its floor may not be raised yet
         raise InvalidInput(
             f"rewind to version {number}: version {forgot} forgot keys that earlier versions hold",

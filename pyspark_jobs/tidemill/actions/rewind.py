@@ -47,6 +47,8 @@ class RewindPlan(ActionPlan):
     """Which code's results come back, in words, if the rewind passes a promotion or goes into one."""
     change: SinkChange
     undone: list[int]
+    forgets: list[int]
+    """Versions that forgot keys in all versions before them, and are not in the history that is restored."""
     waiting: list[SourceFile]
     requeued: list[str]
     """What becomes of requeued rows, in words."""
@@ -86,6 +88,8 @@ class RewindPlan(ActionPlan):
             lines.append(f"undone: {versions_of(self.undone)}")
         if self.waiting:
             lines.append(f"{self._shown(self.waiting)} will be read again")
+        if self.waiting and self.forgets:
+            lines.append(f"they bring no keys back that {versions_of(self.forgets)} forgot after they had arrived")
         lines += self.requeued
         if self.without:
             lines.append(f"{self._shown(self.without)} will not be read")
@@ -235,6 +239,7 @@ class Rewind(CommitAction):
     def _looked_up(self, repo: Opened, seen: SeenBranch, target: Commit | None, into: Inside | None) -> RewindPlan:
         from ..branches.inside import words
         from ..branches.readers import readers_of
+        from ..forgetting.left_again import forgets_outside
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps
@@ -261,6 +266,7 @@ class Rewind(CommitAction):
             results=words(repo, head, target, into),
             change=change,
             undone=change.undone,
+            forgets=sorted(one.version for one in forgets_outside(repo, target)),
             waiting=[file for key, file in left.items() if there is None or key in there],
             requeued=requeued_then(now, then),
             without=out,

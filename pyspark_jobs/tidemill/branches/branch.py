@@ -95,7 +95,18 @@ def checked_fork(
     if fork.branch not in {"", *(one.id for one in refs.branches.values())}:
         raise InvalidInput(f"branch `{name}`: it would start from {refs.named(fork.branch)}")
     refuse_if_gone(refs, found, "start a branch at", whole=True)
+    _refuse_unfinished(repo, refs, found.version)
     return fork
+
+
+def _refuse_unfinished(repo: Opened, refs: Refs, version: int) -> None:
+    """Raise `InvalidInput` for a version that a `forget` has rewritten, before its entry says so to all branches."""
+    rewrote = repo.log.rewrites.at
+    if rewrote is not None and version < rewrote and rewrote > (refs.rewrote_at or -1):
+        raise InvalidInput(
+            f"start a branch at version {version}: the `forget` of version {rewrote} has not ended",
+            hint="run `tidemill maintain`, or the same `forget` again",
+        )
 
 
 def new_branch(refs: Refs, name: str, fork: Parent, publish_to: str | None, reason: str) -> NewBranch:

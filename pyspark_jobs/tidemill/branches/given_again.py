@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..protocol.log import Log
 from ..protocol.records import Commit, Split, VersionOf
 from ..reading.first_read import requeued_rows
 from ..repo.opened import Opened
@@ -36,8 +35,9 @@ def _left(repo: Opened, commit: Commit, made: dict[VersionOf, Commit], split: Sp
     ours = None if held is None else made.get(VersionOf(commit.branch, held.version))
     if held is None or ours is None:  # the branch shares the version that quarantined the rows
         return split
-    theirs = Log(repo.store, commit.branch).commit(held.version)
-    return dataclasses.replace(split, requeued=dataclasses.replace(held, without=_taken(repo, split, theirs, ours)))
+    theirs = repo.own_log(commit.branch).commit(held.version)
+    without = tuple(sorted({*held.without, *_taken(repo, split, theirs, ours)}))
+    return dataclasses.replace(split, requeued=dataclasses.replace(held, without=without))
 
 
 def _taken(repo: Opened, split: Split, theirs: Commit, ours: Commit) -> tuple[int, ...]:

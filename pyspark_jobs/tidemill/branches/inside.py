@@ -7,7 +7,7 @@ branch that is not dropped, and that the open branch has promoted with its outpu
 from __future__ import annotations
 
 from ..errors import InvalidInput
-from ..protocol.history import effective, is_effective, last_forget, replaced_at
+from ..protocol.history import effective, is_effective, replaced_at
 from ..protocol.kinds import Changes
 from ..protocol.named import Object
 from ..protocol.records import INSIDE, AddedOutput, Commit, VersionOf
@@ -102,7 +102,7 @@ def version_inside(repo: Opened, head: Commit | None, spec: VersionSpec) -> Insi
             f"{what}: version {made.version}, which promoted the branch, left what is published as it was",
             hint=f"rewind to version {made.version}, or replay into a new branch and promote it",
         )
-    forgot = last_forget(head)
+    forgot = repo.log.given_up_by(head)
     if forgot is not None and forgot > start:
         raise InvalidInput(
             f"{what}: version {forgot} forgot keys, which the branch may have",

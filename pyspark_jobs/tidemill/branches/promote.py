@@ -13,7 +13,7 @@ from dataclasses import field
 
 from ..errors import InvalidInput
 from ..protocol.compatible import first_name
-from ..protocol.history import effective, is_effective, last_forget, replaced_at
+from ..protocol.history import effective, is_effective, last_forget, last_rewrite, replaced_at
 from ..protocol.kinds import Changes
 from ..protocol.named import Object, output_files
 from ..protocol.records import AddedOutput, Commit, VersionOf
@@ -272,7 +272,7 @@ def _check_history(
     repo: Opened, name: str, head: Commit, theirs: Commit, fork: int, repeated: VersionOf | None
 ) -> None:
     """Raise `InvalidInput` if what a branch starts from or has repeated no longer counts, or it missed a promotion."""
-    steps, forgot = Steps(repo, head), last_forget(head)
+    steps, forgot = Steps(repo, head), _last_forget(repo, head)
     after = None if repeated is None else steps.after(repeated)
     missed = [
         one
@@ -297,6 +297,18 @@ def _check_history(
     else:
         return
     raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
+
+
+def _last_forget(repo: Opened, head: Commit) -> int | None:
+    """Return the last `forget` whose keys a branch that starts before it may have.
+
+    A branch has none of those of a `forget` that has rewritten earlier versions, if it started after the entry of
+    `refs/` that says so. Branches that start before it have ended with that entry.
+    """
+    rewrote = last_rewrite(head)
+    if rewrote is not None and rewrote > (repo.initialised().rewrote_at or -1):
+        return last_forget(head)
+    return repo.log.given_up_by(head)
 
 
 def _check_kind(repo: Opened, what: str, commit: Commit, sink: str) -> None:

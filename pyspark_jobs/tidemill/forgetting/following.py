@@ -1,5 +1,7 @@
 """What follows a `forget` commit: earlier versions are given up, and tags that keep them go if the caller agreed.
 
+Or, if it has rewritten these versions, an entry of `refs/` says so to all readers, also of other branches.
+
 CRASH: every step is an entry of `refs/` and can be repeated. `maintain` completes what a dead process left.
 """
 
@@ -8,8 +10,8 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..protocol.compatible import first_name
-from ..protocol.entries import DropBranchEntry, Entry, Floor, Operators, TagEntry
-from ..protocol.history import last_forget
+from ..protocol.entries import DropBranchEntry, Entry, Floor, Operators, RewriteEntry, TagEntry
+from ..protocol.history import last_rewrite
 from ..protocol.log import Log
 from ..protocol.records import Commit, Forgotten
 from ..protocol.refs import MAIN, BranchRef, Refs, TaggedVersion
@@ -20,15 +22,21 @@ from .cleaning import clean_former
 from .sought import Sought
 
 
-def pins_below(refs: Refs, version: int) -> list[str]:
-    """Return the tags and branches that keep versions of `main` below `version`, in words."""
-    tags = [f"tag `{name}` (version {one.version})" for name, one in sorted(_tags_below(refs, version).items())]
+def pins_below(refs: Refs, version: int, rewrites: bool = False) -> list[str]:
+    """Return the tags and branches that keep versions of `main` below `version`, in words.
+
+    `rewrites`: those that stand in the way of rewriting these versions, which are branches and their tags. A run of a
+    branch may store the keys again, and no commit of `main` stops it.
+    """
+    below = sorted(_tags_below(refs, version, rewrites).items())
+    tags = [f"tag `{name}` (version {one.version})" for name, one in below]
     return tags + [f"branch `{one.name}` (version {one.fork.version})" for one in _branches_below(refs, version)
                    if one.fork is not None]  # fmt: skip
 
 
-def _tags_below(refs: Refs, version: int) -> dict[str, TaggedVersion]:
-    return {name: one for name, one in refs.tags.items() if _on_main(refs, one.branch, one.version) < version}
+def _tags_below(refs: Refs, version: int, rewrites: bool = False) -> dict[str, TaggedVersion]:
+    found = {name: one for name, one in refs.tags.items() if _on_main(refs, one.branch, one.version) < version}
+    return {name: one for name, one in found.items() if not rewrites or one.branch != MAIN}
 
 
 def _branches_below(refs: Refs, version: int) -> list[BranchRef]:
@@ -50,11 +58,12 @@ def _on_main(refs: Refs, branch: str, version: int) -> int:
 def give_up_forgotten(repo: Opened) -> None:
     """Clean former places of sinks, raise the floor to the last `forget`, and remove initial state and tags before it.
 
-    Does nothing if that was done. `InvalidInput` if a tag or branch keeps an earlier version that the caller of
-    `forget` did not agree to remove.
+    A `forget` that has rewritten earlier versions gets its entry instead. Does nothing if that was done. `InvalidInput`
+    if a tag or branch keeps an earlier version that the caller of `forget` did not agree to remove.
     """
     head = repo.head()
-    version = last_forget(head)
+    _apply_rewrites(repo, head)
+    version = repo.log.given_up_by(head)
     if version is None:
         return
     entries_then = [one for one in repo.log.forget_commit(version).forgotten if one.version == version]
@@ -69,6 +78,45 @@ def give_up_forgotten(repo: Opened) -> None:
         _refuse_pins(repo.refresh(), last)
         clean_former(repo, head, Sought.in_entries(repo, entries_then), set())
     while _next_entry(repo.refresh(), last, entries) is not None:
+        repo.refs_log.append(make)
+
+
+def _apply_rewrites(repo: Opened, head: Commit | None) -> None:
+    """Append the entry by which all readers apply what the last `forget` has replaced.
+
+    INVARIANT: at that entry, no branch starts before the `forget`, so no run knows the objects that are deleted then.
+    A later branch starts from the versions as they are since. Former places are cleaned before.
+    """
+    version, refs = last_rewrite(head), repo.refresh()
+    known = -1 if refs.rewrote_at is None else refs.rewrote_at
+    if head is None or version is None or version <= known:
+        return
+    at: int | None = version
+    drops = True
+    while at is not None and at > known:
+        commit = repo.log.forget_commit(at)
+        drops = drops and commit.forgotten[0].drop_refs
+        clean_former(repo, head, Sought.in_entries(repo, [one for one in commit.forgotten if one.version == at]), set())
+        at = commit.rewrote_at
+
+    def make(refs: Refs, number: int) -> Entry | None:
+        del number
+        if refs.rewrote_at is not None and refs.rewrote_at >= version:
+            return None
+        pins = pins_below(refs, version, rewrites=True)
+        if pins and not drops:
+            raise InvalidInput(
+                f"forget: {', '.join(pins)} may have keys that version {version} forgot",
+                hint="remove them; `tidemill maintain` then deletes what the `forget` has replaced",
+            )
+        placed, reason = position(refs, now_ms()), f"forgotten in version {version}"
+        for name, tag in _tags_below(refs, version, rewrites=True).items():
+            return TagEntry(**placed, reason=reason, name=name, branch=tag.branch, version=None)
+        for branch in reversed(_branches_below(refs, version)):  # a branch before the one from which it starts
+            return DropBranchEntry(**placed, reason=reason, name=branch.name, id=branch.id)
+        return RewriteEntry(**placed, reason=reason, version=version, seeds=repo.log.rewrites.replacements.seeds(refs))
+
+    while (repo.refresh().rewrote_at or -1) < version:
         repo.refs_log.append(make)
 
 

@@ -57,13 +57,25 @@ class Sought:
         """Return the keys of entries of commits."""
         made = cls()
         for one in entries:
-            commit = repo.log.commit(one.version)
-            schema = to_arrow(one.found_by) if one.found_by else _key_columns(repo, one.operator, commit)
-            if schema is None:
-                made.unknown.append(one)
-            else:
-                made.keys.append(SoughtKeys(one, schema, first_name(one.operator, commit.renamed)))
+            made._add(repo, one, repo.log.commit(one.version))
         return made
+
+    @classmethod
+    def in_commits(cls, repo: Opened, commits: Sequence[Commit]) -> Sought:
+        """Return the keys that these commits have forgotten, which may be of another branch."""
+        made = cls()
+        for commit in commits:
+            for one in commit.forgotten:
+                if one.version == commit.version:
+                    made._add(repo, one, commit)
+        return made
+
+    def _add(self, repo: Opened, one: Forgotten, commit: Commit) -> None:
+        schema = to_arrow(one.found_by) if one.found_by else _key_columns(repo, one.operator, commit)
+        if schema is None:
+            self.unknown.append(one)
+        else:
+            self.keys.append(SoughtKeys(one, schema, first_name(one.operator, commit.renamed)))
 
     @property
     def count(self) -> int:
@@ -88,6 +100,20 @@ class Sought:
             [one for one in self.keys if one.operator == operator],
             lambda one: self._held(one, keys, self._columns_in_key(one, keys.schema.names)),
         )
+
+    def rows_in_state(self, operator: str, keys: pa.Table) -> list[bool]:
+        """Return which of the keys of an operator, by its first name, were forgotten."""
+        ours = [False] * keys.num_rows
+        for one in self.keys:
+            columns = self.columns_in_state(one, operator, keys.schema.names)
+            if columns:
+                found = each_fitting(keys.select(columns), one.schema, partial(forgotten_rows, one.entry))
+                ours = [before or now for before, now in zip(ours, found, strict=True)]
+        return ours
+
+    def columns_in_state(self, one: SoughtKeys, operator: str, key: Sequence[str]) -> Sequence[str]:
+        """Return the columns of an operator's key in which keys are sought; none if they are not in it."""
+        return self._columns_in_key(one, key) if one.operator == operator else ()
 
     @staticmethod
     def _columns_in_key(one: SoughtKeys, key: Sequence[str]) -> Sequence[str]:

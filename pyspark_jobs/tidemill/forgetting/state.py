@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -81,7 +81,7 @@ def state_without_keys(
                 to.clean.add(segment.name)
                 continue
             target = to.name(names.segment(operator, name, repo.branch, to.stem(len(made.objects))))
-            left = None if to.dry_run else _without(run, keys.hashes)
+            left = None if to.dry_run else run_without(run, keys.hashes)
             stored = [] if left is None else store_run(repo.store, repo.cache, left, (0, 0), target)
             made.objects[segment.name] = stored[0] if stored else None
         made.maps[name] = [again for segment in segments for again in _renamed(segment, made)]
@@ -141,11 +141,21 @@ def _count(keys: Keys, rows: pa.Table, columns: MapColumns) -> int:
     return sum(keys.among(rows.select(columns.key.names)).to_pylist()) if rows.num_rows else 0
 
 
-def _without(run: _native.Run, hashes: Sequence[int]) -> _native.Run | None:
+def run_without(run: _native.Run, hashes: Iterable[int]) -> _native.Run | None:
     """Return a run without all rows of these hashes, or None if no row is left."""
     edges = [-1, *sorted(set(hashes)), HASH_END + 1]
-    spans = [(before + 1, after - 1) for before, after in itertools.pairwise(edges) if after - before > 1]
-    pieces = [piece for lo, hi in spans if len(piece := run.within(lo, hi))]
+    return _joined(
+        run.within(before + 1, after - 1) for before, after in itertools.pairwise(edges) if after - before > 1
+    )
+
+
+def run_of(run: _native.Run, hashes: Iterable[int]) -> _native.Run | None:
+    """Return all rows of a run that have one of these hashes, or None if there is none."""
+    return _joined(run.within(one, one) for one in sorted(set(hashes)))
+
+
+def _joined(parts: Iterable[_native.Run]) -> _native.Run | None:
+    pieces = [piece for piece in parts if len(piece)]
     if not pieces:
         return None
     [(_, _, left)] = _native.Run.merge(pieces, 0, HASH_END, "nothing", LARGEST_COLUMN)

@@ -45,9 +45,11 @@ _OMITTED = {
     "kept_late_rows", "late_examples", "bad_files", "quarantined_files", "released", "follows", "following",
     "operators_through", "peak_memory_bytes", "position", "positions", "late_inputs", "reached_rows", "failed_rows",
     "behind", "late_behind", "failed_behind", "asked", "given", "without", "sinks_read",
-    "found_by", "left", "again",
+    "found_by", "left", "again", "replaced_objects", "removed_rows", "rewrote_at",
 }  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""
+_OMITTED_OF: dict[type[Any], set[str]] = {Refs: {"requires"}}
+"""The same of fields that other records always write."""
 _DESCRIBED = {
     "schemas": dict[str, DescribedOperator],
     "sinks": dict[str, DescribedSink],
@@ -250,7 +252,8 @@ def _special_fields(kind: type[Any]) -> tuple[list[str], list[str]]:
         raise TypeError(f"a {kind.__name__} is no JSON value")
     hashes = [name for name, hint in hints(kind).items() if Hexadecimal() in typing.get_args(hint)]
     fields = dataclasses.fields(kind)
-    return hashes, [f.name for f in fields if f.name in _OMITTED and _has_default(f)]
+    omitted = _OMITTED | _OMITTED_OF.get(kind, set())
+    return hashes, [f.name for f in fields if f.name in omitted and _has_default(f)]
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

@@ -167,6 +167,18 @@ class Floor(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RewriteEntry(Entry):
+    """From here on, whoever reads a version before `version`, a `forget` of `main`, applies what it has replaced.
+
+    `seeds` is the initial state of operators that takes the place of what it was, for the same commits as before.
+    """
+
+    version: Number
+    seeds: dict[str, Maps] = field(default_factory=dict)
+    kind: Literal["rewrite"] = "rewrite"
+
+
+@dataclass(frozen=True, kw_only=True)
 class AdoptEntry(Entry):
     """The repository was moved or copied on purpose, or a source's folder changed on purpose.
 
@@ -191,5 +203,6 @@ ENTRIES: dict[str, type[Entry]] = {
     "floor": Floor,
     "hold": Hold,
     "adopt": AdoptEntry,
+    "rewrite": RewriteEntry,
 }
 """The entries that this Tidemill knows, by `kind`."""

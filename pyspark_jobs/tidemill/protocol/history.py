@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from ..values import dataclass
-from .records import Commit, Shown
+from .records import REWRITE, Commit, Shown
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -57,6 +57,13 @@ def last_forget(commit: Commit | None) -> int | None:
     if commit is None:
         return None
     return max((one.version for one in commit.forgotten), default=commit.forgotten_at)
+
+
+def last_rewrite(commit: Commit | None) -> int | None:
+    """Return the version of the last `forget` up to a commit that has rewritten earlier versions, or None."""
+    if commit is None:
+        return None
+    return commit.version if REWRITE in commit.requires else commit.rewrote_at
 
 
 def effective(head: Commit | None, since: int = 0) -> Iterator[int]:

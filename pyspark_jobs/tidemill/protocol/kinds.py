@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict
 from ..values import dataclass
 from .bounds import Count, EventMs, Ms, Number, Version
 from .records import (
+    REWRITE,
     AddedOutput,
     Commit,
     Counts,
@@ -23,7 +24,9 @@ from .records import (
     OutputFile,
     Parent,
     QuarantineFile,
+    RemovedRows,
     Renamed,
+    ReplacedObject,
     Segment,
     Shown,
     SinkRead,
@@ -79,6 +82,8 @@ class Changes(TypedDict, total=False):
     replaced: list[tuple[Number, Number]]
     shown_by: list[Shown]
     forgotten: list[Forgotten]
+    replaced_objects: list[ReplacedObject]
+    removed_rows: list[RemovedRows]
     promoted: Parent | None
     promotions: list[Number]
     furthest: dict[str, Furthest]
@@ -176,7 +181,9 @@ KINDS: dict[Kind, Rules] = {
         brings_operators="promoted in version",
     ),
     "forget": Rules(
-        changes=_SHOWN | {"reason", "state", "rows", "operators", "quarantine", "forgotten", "requires"},
+        changes=_SHOWN | {
+            "reason", "state", "rows", "operators", "quarantine", "forgotten", "replaced_objects", "removed_rows",
+        },
         withdraws=True,
     ),
     "compact": Rules(changes=_SHOWN | {"reason"}, replayed="nothing", withdraws=True, same_rows=True),
@@ -192,6 +199,16 @@ _INSIDE = {
 """A rewind to a version inside of what a promotion has taken over is a promotion of that version, which goes back."""
 
 
+_REWRITING = {
+    kind: dataclasses.replace(rules, replayed="nothing")
+    for kind, rules in KINDS.items()
+    if "replaced_objects" in rules.changes
+}
+"""A `forget` that has rewritten earlier versions: a replay of these leaves the keys out, so it need not be repeated."""
+
+
 def rules_of(commit: Commit) -> Rules:
-    """Return what follows from the kind of a commit, and from whether it takes over a version of another branch."""
+    """Return what follows from the kind of a commit, and from what it takes over or has rewritten."""
+    if commit.kind in _REWRITING and REWRITE in commit.requires:
+        return _REWRITING[commit.kind]
     return KINDS[commit.kind] if commit.promoted is None else _INSIDE.get(commit.kind, KINDS[commit.kind])

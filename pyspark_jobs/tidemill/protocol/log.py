@@ -1,8 +1,9 @@
 """The log of one branch: its plans, its commits, and the versions of another branch up to its fork.
 
 INVARIANT: each commit names its parent by branch, version and checksum, and each plan the commit on which it is based.
-So records that come from elsewhere, or from an older backup, are found by whoever reads the next one. CRASH: one
-conditional create is the whole commit (`numbered`).
+So records that come from elsewhere, or from an older backup, are found by whoever reads the next one. What a `forget`
+has replaced in earlier versions is applied to each that is read. CRASH: one conditional create is the whole commit
+(`numbered`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from ..store import Store, side_by_side
 from ..values import dataclass
 from . import decide
 from .codec import checksum_of, decode, encode
+from .history import last_forget
 from .kinds import rules_of
 from .numbered import Numbered
-from .records import Commit, Forgotten, Parent, Plan
+from .records import REWRITE, Commit, Forgotten, Parent, Plan
 from .refs import MAIN, Refs
+from .rewrites import Rewrites
 
 Attached = TypeVar("Attached", Plan, Commit)
 MEMORY = 1000
@@ -64,7 +67,7 @@ class Log:
     """The plans and commits of the branch with the id `branch`. `store` is opened at the repository's folder.
 
     `fork` is where the branch starts; versions up to it are those of the other log. None: the branch starts at version
-    -1, whose record, the init record, is `start`.
+    -1, whose record, the init record, is `start`. `rewrites` are applied to all versions that are read.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Log:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store, self._branch, self._fork = store, branch, fork
+        self.rewrites: Rewrites = Rewrites(store) if fork is None else fork.log.rewrites
         self._first = 0 if fork is None else fork.parent.version + 1
         hint_name = names.head_hint(branch)
         self._commits = Numbered(store, names.commits(branch), "commit", hint_name, self._first, pause)
@@ -133,12 +137,13 @@ class Log:
             return None if self._fork is None else self._fork_commit(self._fork)
         before = self._newest
         if before is not None and before.version == newest:
-            return before
+            return self.rewrites.commit(before)
         found = self._commit(newest)
         if before is not None and before.version + 1 == newest:
             self._check_parent(found, before.as_parent)
             self._confirmed = newest
         self._newest = found
+        self.rewrites.learn(found)
         return found
 
     def look(self) -> Looked:
@@ -173,7 +178,7 @@ class Log:
         if self._fork is not None and 0 <= version < self._first:
             return self._fork.log.commit(version)
         if self._newest is not None and self._newest.version == version:
-            return self._newest
+            return self.rewrites.commit(self._newest)
         found = self._find(version) if self._first <= version <= names.LAST_NUMBER else None
         if found is not None:
             return found
@@ -210,6 +215,16 @@ class Log:
             commit = None if commit.forgotten_at is None else self.forget_commit(commit.forgotten_at)
         return [one for those in reversed(found) for one in those]
 
+    def given_up_by(self, head: Commit | None) -> int | None:
+        """Return the last `forget` up to `head` that has given up the versions before it, or None.
+
+        Reads the commits of later ones, which have rewritten these versions instead.
+        """
+        at = last_forget(head)
+        while at is not None and (commit := self.forget_commit(at)) is not None and REWRITE in commit.requires:
+            at = commit.forgotten_at
+        return at
+
     def forget_commit(self, version: int) -> Commit:
         """Return the commit of a `forget`. `CorruptState` if it is another one, or refers to one after it."""
         found = self.commit(version)
@@ -242,7 +257,7 @@ class Log:
         plan = self._checked(decode(Plan, found, name), name, number)
         if parent is not None:
             self._check_parent(plan, parent)
-        return plan
+        return self.rewrites.plan(plan)
 
     def plan_of(self, commit: Commit) -> Plan | None:
         """Return the plan that a commit carried out. None for other kinds of commits, and if the plan is missing."""
@@ -280,6 +295,7 @@ class Log:
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
             self._confirmed = there.version
+            self.rewrites.learn(there)
         outcome = decide.commit_outcome(commit, there)
         if outcome == "fenced":
             raise Fenced(decide.fenced_reason(commit, there), hint=decide.fenced_hint(there))
@@ -287,7 +303,7 @@ class Log:
 
     def _find(self, version: int) -> Commit | None:
         if self._memory is not None and version in self._memory:
-            return self._memory[version]
+            return self.rewrites.commit(self._memory[version])
         data, name = self._commits.read(version), self._commits.name(version)
         if data is None:
             return None
@@ -296,7 +312,7 @@ class Log:
             if len(self._memory) >= MEMORY:
                 self._memory.popitem(last=False)  # threads may read at once, and this is one step
             self._memory[version] = found
-        return found
+        return self.rewrites.commit(found)
 
     def _commit(self, version: int) -> Commit:
         found = self._find(version)
@@ -393,4 +409,6 @@ def _shown(parent: Parent) -> str:
 def log_of(store: Store, refs: Refs, branch: str) -> Log:
     """Return the log of a branch that is not dropped, by its id, with those of the branches that it comes from."""
     fork = next(one.fork for one in refs.branches.values() if one.id == branch)
-    return Log(store, branch, None if fork is None else Fork(log_of(store, refs, fork.branch or MAIN), fork))
+    made = Log(store, branch, None if fork is None else Fork(log_of(store, refs, fork.branch or MAIN), fork))
+    made.rewrites.know(refs.rewrote_at)
+    return made

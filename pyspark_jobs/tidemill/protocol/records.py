@@ -37,7 +37,9 @@ MOVED = "moved-repository"
 """A commit that fences a place that the repository has left. Nobody reads it, and no release has this feature."""
 PERSON = "forget-person"
 """A commit of kind `forget` with keys of some columns, `found_by`, instead of whole keys of an operator."""
-FEATURES: frozenset[str] = frozenset({INSIDE, PERSON})
+REWRITE = "forget-rewrite"
+"""A commit of kind `forget` that says which objects of earlier versions it has replaced; or `refs/` after it."""
+FEATURES: frozenset[str] = frozenset({INSIDE, PERSON, REWRITE})
 """What `requires` of a record may name: features that a reader must have to read the record correctly."""
 
 
@@ -384,6 +386,32 @@ class Forgotten:
 
 
 @dataclass(frozen=True)
+class ReplacedObject:
+    """An object that earlier versions name as `old`, and the one in its place. `name` is empty if no row is left.
+
+    Segments and output files have `rows`. Of requeued rows, `without` are the numbers of those that are gone.
+    """
+
+    old: str
+    name: str = ""
+    checksum: str = ""
+    size: Count = 0
+    rows: Count = 0
+    etag: str = ""
+    without: tuple[Count, ...] = ()
+
+
+@dataclass(frozen=True)
+class RemovedRows:
+    """How many live rows of a map a version of `main` has fewer than its record says."""
+
+    version: Number
+    operator: str
+    map: str
+    rows: Count
+
+
+@dataclass(frozen=True)
 class Renamed:
     """An operator that `refs/` knows as `old`, and that migrations gave the name `new`."""
 
@@ -463,6 +491,12 @@ class Commit(NotebookResult):
     """The keys that this version forgot. In commits of earlier releases: all keys forgotten up to this version."""
     forgotten_at: Number | None = None
     """The last `forget` before this version. None: there is none, or `forgotten` has the keys of all of them."""
+    replaced_objects: list[ReplacedObject] = field(default_factory=list)
+    """Of a `forget` that keeps earlier versions: the objects that these name and that it has replaced."""
+    removed_rows: list[RemovedRows] = field(default_factory=list)
+    """Of such a `forget`: the live rows that these versions lack since."""
+    rewrote_at: Number | None = None
+    """The last such `forget` before this version."""
     replays: VersionOf | None = None
     """The version of another branch that this one repeats, with other code perhaps."""
     computed: list[str] = field(default_factory=list)

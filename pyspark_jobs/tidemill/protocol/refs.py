@@ -29,9 +29,10 @@ from .entries import (
     Maps,
     NewBranch,
     Operators,
+    RewriteEntry,
     TagEntry,
 )
-from .records import FORMAT_VERSION, Parent, Segment
+from .records import FORMAT_VERSION, REWRITE, Parent, Segment
 
 MAIN = "main"
 """The name and the id of the first branch."""
@@ -145,6 +146,9 @@ class Refs(NotebookResult):
     """The newest entry that ended merged segments. A run that has not read it may still use them."""
     floors: dict[str, Kept] = field(default_factory=dict)
     holds: list[HeldVersions] = field(default_factory=list)
+    rewrote_at: Number | None = None
+    """The last `forget` that has replaced objects of earlier versions. Whoever reads these applies it."""
+    requires: list[str] = field(default_factory=list)
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
 
@@ -310,6 +314,14 @@ def _hold(entry: Hold, refs: Refs) -> Refs:
     rest = [one for one in refs.holds if one.by_branch != entry.by_branch or one.by_version >= entry.by_version]
     held = HeldVersions(entry.branch, entry.first, entry.version, entry.by_branch, entry.by_version)
     return dataclasses.replace(refs, holds=[*rest, held])
+
+
+@_apply.register
+def _rewrite(entry: RewriteEntry, refs: Refs) -> Refs:
+    if entry.version <= (-1 if refs.rewrote_at is None else refs.rewrote_at) or entry.seeds.keys() - refs.seeds.keys():
+        raise _contradiction(entry, f"applies the `forget` of version {entry.version}")
+    seeds = {name: Seeds(refs.seeds[name].number, maps) for name, maps in entry.seeds.items()}
+    return dataclasses.replace(refs, rewrote_at=entry.version, requires=[REWRITE], seeds=refs.seeds | seeds)
 
 
 @_apply.register

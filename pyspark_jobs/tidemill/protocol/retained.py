@@ -95,18 +95,23 @@ def pinned(refs: Refs, heads: Mapping[str, int] | None = None) -> set[VersionOf]
 
 
 def kept_objects(refs: Refs, commit: Commit, is_pinned: bool) -> frozenset[Object]:
-    """Return the objects of a version that are kept. `is_pinned`: a tag, fork or hold keeps all of them.
+    """Return the objects of a version that are kept. `is_pinned`: a tag, fork or hold keeps all of them."""
+    return named(kept_part(refs, commit, is_pinned))
+
+
+def kept_part(refs: Refs, commit: Commit, is_pinned: bool) -> Commit:
+    """Return a commit with the objects that are kept.
 
     Below the floor of the branch, only the state of operators with a lower floor is kept; and the state of an operator
     is not kept below its own.
     """
     at, kept = commit.version, floor(refs, commit.branch)
     if is_pinned or at >= kept.highest:
-        return named(commit)
+        return commit
     state = {name: maps for name, maps in commit.state.items() if at >= kept.of(first_name(name, commit.renamed))}
     if at >= kept.version:
-        return named(dataclasses.replace(commit, state=state))
-    return named(dataclasses.replace(commit, state=state, ledger=[], outputs={}, quarantine=[], adds={}))
+        return dataclasses.replace(commit, state=state)
+    return dataclasses.replace(commit, state=state, ledger=[], outputs={}, quarantine=[], adds={})
 
 
 def first_kept(kept: Kept) -> int:

@@ -14,7 +14,7 @@ from ..errors import InternalError
 from ..names import LEDGER
 from ..values import dataclass
 from .compatible import present_name
-from .history import last_forget, replaced_at
+from .history import last_forget, last_rewrite, replaced_at
 from .kinds import KINDS, RECORDED, RESTORED, Changes
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
@@ -90,6 +90,7 @@ def _inherited(origin: Origin) -> Commit:
         replaced=[] if head is None else head.replaced,
         shown_by=[] if head is None else head.shown_by,
         forgotten_at=last_forget(head),
+        rewrote_at=last_rewrite(head),
         promotions=[] if head is None else head.promotions,
     )
 

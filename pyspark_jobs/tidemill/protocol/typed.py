@@ -17,7 +17,7 @@ from typing import Any, Literal
 from .. import names
 from .bounds import Hexadecimal, Range
 from .described import Ddl, DdlType, ddl_fault, type_fault
-from .records import OutputFile, PublishedFile, QuarantineFile, Requeued, Segment
+from .records import OutputFile, PublishedFile, QuarantineFile, ReplacedObject, Requeued, Segment
 
 _Reader = Callable[[Any], Any]
 
@@ -77,7 +77,7 @@ def _reader(kind: Any) -> _Reader:
 def _of_record(kind: Any) -> _Reader:
     kinds = hints(kind)
     fields = [(f.name, reader(kinds[f.name]), _default_of(f)) for f in dataclasses.fields(kind)]
-    check = _check_segment if kind is Segment else _check_object if kind in _OBJECTS else None
+    check = _CHECKS.get(kind, _check_object if kind in _OBJECTS else None)
 
     def read(raw: Any) -> Any:
         if not isinstance(raw, dict):
@@ -121,6 +121,16 @@ def _check_segment(values: dict[str, Any]) -> None:
     lo, hi = values["lo"], values["hi"]
     if lo > hi:
         raise _unfit("`lo` at or below `hi`", f"`lo` {lo:016x}, `hi` {hi:016x}")
+
+
+def _check_replaced(values: dict[str, Any]) -> None:
+    """Raise `CorruptState` for a name that leaves the repository. Without a name, nothing took the object's place."""
+    names.inside(values["old"])
+    if values["name"]:
+        names.inside(values["name"])
+
+
+_CHECKS: dict[Any, Callable[[dict[str, Any]], None]] = {Segment: _check_segment, ReplacedObject: _check_replaced}
 
 
 def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> _Reader:

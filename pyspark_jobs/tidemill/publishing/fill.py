@@ -18,7 +18,7 @@ from .. import names
 from ..counts import versions_of
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..pipeline.job import JobSink
-from ..protocol.history import effective, last_forget, shown_instead
+from ..protocol.history import effective, shown_instead
 from ..protocol.named import output_files
 from ..protocol.records import AddedOutput, Commit, OutputFile, digest
 from ..protocol.retained import is_kept
@@ -73,7 +73,7 @@ def _outputs(repo: Opened, only: str | None) -> Iterator[JobSink]:
 
 def _lacking(repo: Opened, head: Commit, output: JobSink, since: int) -> _Found:
     """Return the versions that a sink lacks, as far as they have rows."""
-    refs, forgot = repo.initialised(), last_forget(head) or 0
+    refs, forgot = repo.initialised(), repo.log.given_up_by(head) or 0
     found = _Found(output)
     for version in effective(head, since):
         commit = repo.log.commit(version)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..errors import InvalidInput
 from ..protocol.history import is_effective, shown
 from ..protocol.kinds import rules_of
-from ..protocol.records import AddedOutput, Commit, Kind
+from ..protocol.records import REWRITE, AddedOutput, Commit, Kind
 from ..protocol.retained import refuse_if_gone
 from ..repo.opened import Opened
 from ..values import dataclass
@@ -17,7 +17,10 @@ from ..values import dataclass
 
 @dataclass(frozen=True)
 class _AddedLater:
-    """The rows of a version as the commit `by` added them, and the last `forget` that has changed them since."""
+    """The rows of a version as the commit `by` added them, and the last `forget` that has changed them since.
+
+    A `forget` that has rewritten earlier versions has rewritten what `by` added, too.
+    """
 
     by: int
     output: AddedOutput
@@ -36,7 +39,7 @@ def added_later(repo: Opened, head: Commit, sink: str, version: int) -> _AddedLa
         found = next((one for one in made.adds[sink] if one.version == version), None)
         if found is not None and not is_forget:
             return _AddedLater(record, found, forgot)
-        forgot = record if is_forget and forgot is None else forgot
+        forgot = record if is_forget and forgot is None and REWRITE not in made.requires else forgot
         before = repo.log.commit(record - 1)
     return None
 

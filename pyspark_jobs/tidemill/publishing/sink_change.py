@@ -8,9 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ..protocol.history import Restoration, correction, last_forget
+from ..protocol.history import Restoration, correction
 from ..protocol.kinds import Changes, rules_of
-from ..protocol.log import Log
 from ..protocol.named import output_files
 from ..protocol.records import AddedOutput, Commit, Kind, Shown, VersionOf
 from ..protocol.retained import is_kept, refuse_if_gone
@@ -67,7 +66,7 @@ def sink_change(repo: Opened, head: Commit | None, target: Commit | None, kind: 
     withdraws = _by_sink(repo, change)
     for sink, records in withdraws.items():
         refuse_unless_withdrawable(repo, sink, records, kind)
-    rest = _rest(repo, withdraws, change, last_forget(head))
+    rest = _rest(repo, withdraws, change, repo.log.given_up_by(head))
     added = _added(repo, change, rest, kind)
     for sink, again in _filled(repo, (target, head), change, rest, kind):
         added.setdefault(sink, []).append(again)
@@ -100,7 +99,7 @@ def _promoted_ids(repo: Opened, promotion: Commit) -> set[int]:
     """Return the versions that wrote the rows of a promotion. A version of a branch may be a promotion, too."""
     found: set[int] = set()
     for one in (one for those in promotion.adds.values() for one in those if one.branch != promotion.branch):
-        made = Log(repo.store, one.branch).commit(one.version)
+        made = repo.own_log(one.branch).commit(one.version)
         found |= _promoted_ids(repo, made) if rules_of(made).of_branch else {one.version}
     return found
 

@@ -28,6 +28,8 @@ Of an operator with several inputs it names the input: `pairs.right`.
 UNREADABLE, FAILED, LATE, AHEAD, FILE = "unreadable", "failed", "late", "ahead", "file"
 """Why a row is in quarantine: it could not be read, a user's function failed for its key, it was late, or its event
 time was too far ahead of the batch time. `FILE` stands for all rows of a file that could not be read as a whole."""
+FORGOTTEN = "forgotten"
+"""The kind of a row of which a `forget` has left only the place, so that the other rows keep their numbers."""
 CONTENT = "content."
 """What the column of a quarantine file begins with that has the whole row, as it was read from a source."""
 AS_GIVEN = "content.operator:"

@@ -18,7 +18,6 @@ from ..batch.work import Item
 from ..errors import InvalidInput
 from ..operators.contract import Handle
 from ..pipeline.job import Job, Placed, Port
-from ..protocol.log import Log
 from ..protocol.records import Commit, Plan
 from ..repo.opened import Opened
 from ..run.execute import batch_after
@@ -55,7 +54,7 @@ def _batch(repo: Opened, plan: Plan, job: Job) -> Batch:
 
 def _before(repo: Opened, plan: Plan) -> Commit | None:
     parent = plan.parent
-    return None if parent.version < 0 else Log(repo.store, parent.branch).commit(parent.version)
+    return None if parent.version < 0 else repo.own_log(parent.branch).commit(parent.version)
 
 
 class _Unstored(Batch):

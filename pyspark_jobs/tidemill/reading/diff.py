@@ -16,7 +16,7 @@ from ..repo.identity import warn_if_moved
 from ..repo.open import on_branch_of
 from ..repo.opened import Opened
 from ..repo.steps import Steps
-from ..repo.versions import VersionSpec, branch_name, commit_at
+from ..repo.versions import VersionSpec, branch_name, commit_at, unless_given_up
 from ..schema import empty_table, int64_array
 from ..values import dataclass
 from .diff_outputs import OutputDiff, output_diff
@@ -94,6 +94,10 @@ def diff(repo: Opened, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> Di
     """Compare two versions: an operator's state, a sink's outputs, or everything."""
     asked.check()
     warn_if_moved(repo)
+    return unless_given_up(repo, lambda: _diff(repo, a, b, asked))
+
+
+def _diff(repo: Opened, a: VersionSpec, b: VersionSpec, asked: DiffRequest) -> DiffReport | StateDiff | OutputDiff:
     if asked.operator is not None:
         return state_diff(*_points(repo, a, b, asked.operator), asked.operator, asked.of_state)
     one, other = _points(repo, a, b)

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from .. import names
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..protocol.log import Log
 from ..protocol.records import Commit, VersionOf
 from ..protocol.retained import is_kept, version_of
 from ..quarantine.rejects import quarantined
@@ -28,9 +27,14 @@ _PLACE = ("source", "file", "line", "row")
 
 
 def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
-    """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
+    """Return an object with requeued rows, or None if it was deleted with the version that stored it.
+
+    A `forget` may have replaced it since.
+    """
+    by = repo.log.rewrites.replacements.objects.get(path.removeprefix("/"))
+    name, checksum = (path.removeprefix("/"), checksum) if by is None else (by.name, by.checksum)
     try:
-        return fetch_requeued(repo.store, path.removeprefix("/"), checksum)
+        return fetch_requeued(repo.store, name, checksum)
     except CorruptState:
         refs, number = repo.refresh(), names.number_of_file(path)
         if number is not None and not is_kept(refs, VersionOf(names.requeued_branch(path), number)):
@@ -109,7 +113,7 @@ class FirstRead:
         """Return the places of all rows that a version has quarantined."""
         key = (at.branch, at.version)
         if key not in self._quarantined:
-            commit = Log(self.repo.store, at.branch).commit(at.version)
+            commit = self.repo.own_log(at.branch).commit(at.version)
             tables = [quarantined(self.repo.store, file).select(_PLACE) for file in commit.quarantine]
             empty = pa.schema([REJECT_SCHEMA.field(name) for name in _PLACE]).empty_table()
             self._quarantined[key] = pa.concat_tables([empty, *tables]).to_pylist()

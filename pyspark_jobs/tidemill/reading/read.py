@@ -118,10 +118,14 @@ def state(
     The state columns of aggregates are their finished values, or with `partial` what the state keeps.
     """
     only = next(iter(repo.operators)) if len(repo.operators) == 1 else None
-    repo, commit = resolve_version(repo, version, as_of, only if operator is None else operator)
-    at = located(repo, commit, version is None and as_of is None, operator, variable)
-    with kept(repo, commit, at.operator):
-        table = _state_rows(repo, commit, at, keys)
+
+    def read() -> tuple[Located, pa.Table]:
+        of, commit = resolve_version(repo, version, as_of, only if operator is None else operator)
+        at = located(of, commit, version is None and as_of is None, operator, variable)
+        with kept(of, commit, at.operator):
+            return at, _state_rows(of, commit, at, keys)
+
+    at, table = unless_given_up(repo, read)
     if not partial:
         table = finished(at.operator, at.recorded, table)
     if where is not None:

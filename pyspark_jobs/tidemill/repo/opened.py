@@ -140,7 +140,9 @@ class Opened:
 
     def initialised(self) -> Refs:
         """Return what `refs/` says, or raise `InvalidInput` if the repository was never initialised."""
-        return self.session.refs or self.refresh()
+        refs = self.session.refs or self.refresh()
+        self.log.rewrites.know(refs.rewrote_at)
+        return refs
 
     def refresh(self) -> Refs:
         """Read entries of `refs/` that were added since, and return all of them, folded."""
@@ -159,6 +161,7 @@ class Opened:
                 hint="use another root for this pipeline",
             )
         self.session.refs = refs
+        self.log.rewrites.know(refs.rewrote_at)
         return refs
 
     def refuse_lost_init(self, verb: str) -> Refs | None:
@@ -204,6 +207,12 @@ class Opened:
     def remembering(self) -> Opened:
         """Return this for one call that reads commits repeatedly; see `Log.remembering`."""
         return dataclasses.replace(self, log=self.log.remembering())
+
+    def own_log(self, branch: str) -> Log:
+        """Return the log of the versions that a branch itself has made, by its id. The branch may be dropped."""
+        made = Log(self.store, branch)
+        made.rewrites = self.log.rewrites
+        return made
 
     def task_place(self, number: int, attempt: str) -> Place:
         """Return where tasks of an attempt find this branch. They store files for version or entry `number`."""

@@ -115,7 +115,7 @@ class Steps:
         """Return the log of a step's branch. That of a dropped branch still has its records."""
         if self.is_own(step):
             return self.repo.log
-        return self._others.setdefault(step.branch, Log(self.repo.store, step.branch).remembering())
+        return self._others.setdefault(step.branch, self.repo.own_log(step.branch).remembering())
 
     def _add(
         self, found: list[VersionOf], ends: dict[int, int], head: Commit, first: int, branch: Callable[[int], str]

@@ -15,7 +15,6 @@ from ..errors import InvalidInput
 from ..names import number_of_file, requeued_branch, requeued_version
 from ..protocol.history import effective
 from ..protocol.kinds import rules_of
-from ..protocol.log import Log
 from ..protocol.records import Commit, QuarantineFile
 from ..protocol.retained import version_of
 from ..reading.first_read import requeued_rows
@@ -48,7 +47,7 @@ def _batches(repo: Opened, commit: Commit) -> list[Commit]:
     """Return the commits whose rows a version has: its own, or of a promotion those that its history has taken over."""
     if not rules_of(commit).of_branch or commit.promoted is None:
         return [commit]
-    log = Log(repo.store, commit.promoted.branch)
+    log = repo.own_log(commit.promoted.branch)
     theirs = log.commit(commit.promoted.version)
     own = effective(theirs, first_own(repo, theirs.branch, theirs.version))
     return [batch for version in own for batch in _batches(repo, log.commit(version))]

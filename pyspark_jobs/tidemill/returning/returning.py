@@ -17,7 +17,7 @@ from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.history import is_effective
 from ..protocol.records import Commit
-from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, LATE, UNREADABLE
+from ..quarantine.rows import AHEAD, CONTENT, FAILED, FILE, FORGOTTEN, LATE, UNREADABLE
 from ..reading.first_read import FirstRead
 from ..repo.opened import Opened
 from ..sources.asked import is_positioned
@@ -76,6 +76,7 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     check_source(repo, source)
     table = quarantined_rows(repo, commit)
     chosen: list[RejectRow] = [row for row in _rows(table) if source is None or row["source"] == source]
+    chosen = [row for row in chosen if row["kind"] != FORGOTTEN]
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")

@@ -330,7 +330,7 @@ class Drain:
             early = {} if created is None else created.early
             way = Way(engine, self.limits.tasks, publishing, early, self._being_read)
             self._being_read = self._read_ahead(plan, engine)
-            ours = self._checked(self._execute(head, plan, way))
+            ours = self._checked(self._without_forgotten(head, plan, self._execute(head, plan, way)))
         committed = self._commit(ours)
         try:
             if self._publish(committed.commit):
@@ -387,6 +387,14 @@ class Drain:
     def _execute(self, head: Commit | None, plan: Plan, way: Way) -> Commit:
         """Run the batch of a plan, and return its commit record, which is not committed yet."""
         return execute(self.computing, head, plan, way)
+
+    def _without_forgotten(self, head: Commit | None, plan: Plan, ours: Commit) -> Commit:
+        """Return the commit of a batch without keys that files bring back which are read again."""
+        if self.repo.log.rewrites.at is None:
+            return ours
+        from ..forgetting.left_again import without_forgotten  # few repositories need it
+
+        return without_forgotten(self.repo, head, plan, ours)
 
     def _checked(self, ours: Commit) -> Commit:
         """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""

@@ -183,10 +183,8 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     chosen: list[SourceFile] = []
     splits: list[Split] = []
     reached: dict[str, str] = {}
-    for name, files in seen.files.items():
+    for name, picked in _picked(repo, head, seen).items():
         source = repo.job.sources[name]
-        intake = asked.intake_of(source)
-        picked = decide.choose_files(files, intake.max_files, intake.max_bytes)
         chosen.extend(picked)
         splits.extend(asked.splits(source, picked, options, repo.settings.split_bytes))
         if picked and asked.is_positioned(source):
@@ -197,6 +195,19 @@ def next_batch(repo: Opened, head: Commit | None, seen: Waiting, given: int | st
     left = [file for file in seen.all if file not in chosen_files]
     draft = dataclasses.replace(_draft(repo, head, seen, splits, left), positions=reached)
     return _timed(repo, draft, max(file.modified_ms for file in chosen), given, head)
+
+
+def _picked(repo: Opened, head: Commit | None, seen: Waiting) -> Mapping[str, Sequence[SourceFile]]:
+    """Return the files of the next batch, by source, within the caps of the sources."""
+    found: dict[str, Sequence[SourceFile]] = {}
+    for name, files in seen.files.items():
+        intake = asked.intake_of(repo.job.sources[name])
+        found[name] = decide.choose_files(files, intake.max_files, intake.max_bytes)
+    if repo.log.rewrites.at is None:
+        return found
+    from ..forgetting.left_again import read_alike  # few repositories need it
+
+    return read_alike(repo, head, found)
 
 
 def _draft(

@@ -49,6 +49,17 @@ def read_run(schema: _native.MapSchema, data: bytes, name: str) -> _native.Run:
     )
 
 
+def read_own(schema: _native.MapSchema, data: bytes, name: str) -> _native.Run:
+    """Return the run that a segment holds, in its own columns, so that a copy of it is read by all that read it."""
+    try:
+        return _native.Run.read(schema, data, name)
+    except CorruptState:
+        own = _own_schema(schema, data)
+        if own is None:
+            raise
+    return _native.Run.read(own, data, name)
+
+
 def converted(run: _native.Run, schema: _native.MapSchema) -> _native.Run:
     """Return the rows of a run in other columns, by name."""
     return _native.Run.of_rows(schema, widened(run.rows(), schema.columns))

@@ -15,6 +15,7 @@ from .. import names
 from ..clock import now_ms
 from ..protocol.entries import DropBases
 from ..protocol.garbage import COLLECTED, Garbage, Stored, dead_bases, garbage
+from ..protocol.history import last_rewrite
 from ..protocol.log import Fork, Log
 from ..protocol.named import named
 from ..protocol.records import Commit, VersionOf
@@ -33,13 +34,15 @@ _READERS = 16
 class Lineage:
     """All branches of a repository, also dropped ones: their logs, and the newest version of its own of each, or -1.
 
-    `refs_through` is the least number of an entry up to which the head of a branch knows all entries.
+    `refs_through` is the least number of an entry up to which the head of a branch knows all entries. Versions are read
+    as a `forget` has left them. `is_pending`: no entry says so yet, so the objects that it has replaced stay.
     """
 
     refs: Refs
     logs: dict[str, Log]
     heads: dict[str, int]
     refs_through: int
+    is_pending: bool
 
 
 def lineage(repo: Opened, refs: Refs) -> Lineage:
@@ -54,7 +57,11 @@ def lineage(repo: Opened, refs: Refs) -> Lineage:
     newest = {branch: _own(head, branch) for branch, head in heads.items()}
     newest |= {dropped: _newest(repo.store, dropped) for dropped in refs.dropped}
     logs |= {dropped: Log(repo.store, dropped) for dropped in refs.dropped}  # a promotion at work may hold some
-    return Lineage(refs, logs, newest, refs_through)
+    rewrote_at = last_rewrite(heads[MAIN])
+    for log in logs.values():
+        log.rewrites.know(refs.rewrote_at)
+        log.rewrites.know(rewrote_at)
+    return Lineage(refs, logs, newest, refs_through, is_pending=rewrote_at != refs.rewrote_at)
 
 
 def kept_names(found: Lineage) -> set[str]:
@@ -70,6 +77,8 @@ def kept_names(found: Lineage) -> set[str]:
     kept: set[str] = set()
     for at, commit in _commits(found, sorted(versions | apart)):
         kept.update(one.name for one in kept_objects(refs, commit, at in apart))
+    if found.is_pending:
+        kept.update(found.logs[MAIN].rewrites.replacements.objects)
     return kept
 
 

@@ -6,7 +6,7 @@ INVARIANT: a damaged record does not end the search. What follows it is checked 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
 from .. import names
@@ -31,6 +31,8 @@ class Records:
     store: Store
     listing: Mapping[str, ListedObject]
     found: Findings
+    as_rewritten: Callable[[Commit], Commit]
+    """Returns a commit as a later `forget` has left it."""
     checksums: dict[int, str] = field(default_factory=dict)
     """Of each entry of `refs/` that could be read."""
 
@@ -89,7 +91,7 @@ class Records:
             with self.found.of(name, f"version {version}, and what follows it"):
                 _check_parent(name, commit.parent, parent)
                 self._check_origin(name, commit, refs)
-            return commit
+            return self.as_rewritten(commit)
         return None
 
     def _plan(self, refs: Refs, branch: BranchRef, number: int, parent: Parent | None) -> Plan | None:

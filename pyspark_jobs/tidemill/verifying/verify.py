@@ -42,12 +42,13 @@ def verify(
     listing = {entry.name: entry for entry in repo.store.list()}
     if not any(name.startswith(("refs/", "branches/", *_DATA)) for name in listing):
         repo.initialised()  # raises the error that says so
-    records = Records(repo.store, listing, found)
+    records = Records(repo.store, listing, found, repo.log.rewrites.commit)
     objects = Objects(found)
     refs = records.refs()
     heads, seen, published = [], set[VersionOf](), 0
     if refs is not None:
         _check_identity(repo, refs)
+        repo.log.rewrites.know(refs.rewrote_at)
         objects.add(refs)
         versions = PublishedVersions(repo, refs.uuid, refs, listing, found)
         apart = pinned(refs)

@@ -23,7 +23,7 @@ OMITTED_IF_EMPTY = {
     "kept_late_rows", "late_examples", "bad_files", "quarantined_files", "released", "follows", "following",
     "operators_through", "peak_memory_bytes", "position", "positions", "late_inputs", "reached_rows", "failed_rows",
     "behind", "late_behind", "failed_behind", "asked", "given", "without", "sinks_read",
-    "found_by", "left", "again",
+    "found_by", "left", "again", "replaced_objects", "removed_rows", "rewrote_at",
 }  # fmt: skip
 
 

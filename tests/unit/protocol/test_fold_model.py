@@ -23,9 +23,10 @@ from tidemill.protocol.entries import (
     Init,
     NewBranch,
     Operators,
+    RewriteEntry,
     TagEntry,
 )
-from tidemill.protocol.records import Parent
+from tidemill.protocol.records import REWRITE, Parent
 from tidemill.protocol.refs import MAIN, BaseOf, BranchRef, Kept, Refs, Seeds, TaggedVersion, begin, fold, follow
 
 OPERATORS = ("a", "b", "c")
@@ -41,7 +42,8 @@ class Model:
     root: str = "memory://r"
     operators: set[str] = dataclasses.field(default_factory=set)
     ever: set[str] = dataclasses.field(default_factory=set)
-    seeds: dict[str, int] = dataclasses.field(default_factory=dict)
+    seeds: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    rewrote_at: int | None = None
     branches: dict[str, tuple[str, Parent | None]] = dataclasses.field(default_factory=lambda: {MAIN: (MAIN, None)})
     dropped: list[str] = dataclasses.field(default_factory=list)
     tags: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -54,7 +56,8 @@ class Model:
         """Compare everything that is folded."""
         assert (refs.uuid, refs.uuids, refs.root) == (self.uuid, self.uuids, self.root)
         assert (set(refs.schemas), refs.former) == (self.operators, sorted(self.ever - self.operators))
-        assert refs.seeds == {name: Seeds(number, seeds_of(number)) for name, number in self.seeds.items()}
+        assert refs.seeds == {name: Seeds(number, seeds_of(of)) for name, (number, of) in self.seeds.items()}
+        assert (refs.rewrote_at, refs.requires) == (self.rewrote_at, [] if self.rewrote_at is None else [REWRITE])
         assert refs.branches == {name: BranchRef(name, id, fork) for name, (id, fork) in self.branches.items()}
         assert refs.dropped == self.dropped
         assert refs.tags == {name: TaggedVersion(MAIN, version) for name, version in self.tags.items()}
@@ -78,7 +81,7 @@ def operators(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[s
     model.operators = (model.operators - removed) | added
     model.ever |= added
     model.seeds = {name: of for name, of in model.seeds.items() if name not in added | removed}
-    model.seeds |= dict.fromkeys(seeded, number)
+    model.seeds |= dict.fromkeys(seeded, (number, number))
     seeds = {name: seeds_of(number) for name in seeded}
     return Operators, {
         "schemas": {n: make.operator("state") for n in added},
@@ -136,11 +139,18 @@ def adopt(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, 
     return AdoptEntry, {"root": model.root, "new_uuid": model.uuid, "sources": sources}
 
 
+def rewrite(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:
+    replaced = draw(st.sets(st.sampled_from(sorted(model.seeds)))) if model.seeds else set()
+    model.seeds |= {name: (model.seeds[name][0], number) for name in replaced}
+    model.rewrote_at = (model.rewrote_at or 0) + draw(st.integers(1, 3))
+    return RewriteEntry, {"version": model.rewrote_at, "seeds": {name: seeds_of(number) for name in replaced}}
+
+
 def unknown(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:
     return Entry, {"ignorable": True}
 
 
-STEPS = (operators, branch, drop_branch, tag, base, floor, adopt, unknown)
+STEPS = (operators, branch, drop_branch, tag, base, floor, adopt, rewrite, unknown)
 
 
 @st.composite

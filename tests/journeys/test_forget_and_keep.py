@@ -19,6 +19,8 @@ from tidemill.cli.main import main
 from tidemill.protocol import codec
 from tidemill.protocol.entries import ENTRIES
 from tidemill.protocol.records import FEATURES, PERSON, REWRITE
+from tidemill.upkeep.merge_choice import MergeRule
+from tidemill.upkeep.merging import merge
 
 KEPT = {"columns": {"spend": "who"}, "rewrite": True}
 
@@ -186,28 +188,39 @@ def test_a_call_that_died_after_its_commit_shows_nothing_and_is_completed(tmp_pa
         assert later.opened.refresh().rewrote_at == 2 and later.head.version == 2
 
 
-def test_initial_state_is_replaced_and_version_minus_one_can_be_restored(tmp_path: Path) -> None:
+def seeded(folder: Path) -> World:
     def add(batch_time: Any, key: Any, row: Any, state: Any) -> Any:
         state.update((state.getOption or 0) + row.n)
         return (key, state.get)
 
-    def seeded() -> World:
-        spec = tm.StateSpec.function(add).initialState([(ALICE, 5), (BOB, 10)])
-        return World(
-            tmp_path,
-            over(lambda s: s.groupBy("who").mapWithState(spec, "bigint", "who string, n bigint", name="spend")),
-            schema="who string, n int",
-        )  # fmt: skip
+    spec = tm.StateSpec.function(add).initialState([(ALICE, 5), (BOB, 10)])
+    build = over(lambda s: s.groupBy("who").mapWithState(spec, "bigint", "who string, n bigint", name="spend"))
+    made = World(folder, build, schema="who string, n int")
+    made.arrive([(ALICE, 1), (BOB, 1)], [(BOB, 1)])
+    made.run()
+    return made
 
-    seeded().arrive([(ALICE, 1), (BOB, 1)])
-    r = seeded().open()
-    run(r)
-    r.forget("spend", [ALICE], "request 17", rewrite=True, columns={"spend": "who"})
+
+def test_initial_state_is_replaced_and_version_minus_one_can_be_restored(tmp_path: Path) -> None:
+    r = seeded(tmp_path).open()
+    forget_alice(r)
     assert state(r, "spend", -1) == {BOB: 10}
     r.rewind(-1, "a test")
     run(r)
-    assert state(r, "spend") == {BOB: 11}
+    assert state(r, "spend") == {BOB: 12}
     assert holding(tmp_path, ALICE) == [] and is_clean(r)
+
+
+def test_initial_state_that_no_version_names_any_more_is_replaced(tmp_path: Path) -> None:
+    folder = seeded(tmp_path)
+    assert merge(folder.open().opened, rule=MergeRule(1 << 40, 0)).merged
+    folder.arrive([(BOB, 1)])
+    folder.run()
+    r = folder.open()
+    r.maintain(keep_versions=1)
+    forget_alice(r)
+    assert holding(tmp_path, ALICE) == [] and is_clean(r)
+    assert state(r, "spend", -1) == {BOB: 10} and state(r, "spend") == {BOB: 13}
 
 
 def test_rows_that_cannot_be_searched_are_an_error_unless_they_are_left(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from ..state.versions import fetch
 from ..values import dataclass
 from .quarantine import texts_of
 from .sought import Sought
-from .state import ForgetTarget, run_of, run_without
+from .state import ForgetTarget, run_of_keys, run_without
 
 IsInText = Callable[[str | None, bool], bool]
 """Whether a text has one of the keys. The second argument says whether it is a row that could not be read."""
@@ -125,7 +125,7 @@ class Rewriter:
             return
         table = keys.filter(pa.array(ours, pa.bool_())).combine_chunks()
         hashes = {one for batch in table.to_batches() for one in _native.key_hashes(batch).to_pylist()}
-        gone, left = run_of(run, hashes), run_without(run, hashes)
+        gone, left = run_of_keys(run, hashes), run_without(run, hashes)
         if gone is None or len(gone) != sum(ours):
             raise InternalError(f"forget: `{segment.name}` has the hash of a forgotten key for another key, too")
         self._gone[segment.name] = gone

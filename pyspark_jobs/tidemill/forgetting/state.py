@@ -149,7 +149,7 @@ def run_without(run: _native.Run, hashes: Iterable[int]) -> _native.Run | None:
     )
 
 
-def run_of(run: _native.Run, hashes: Iterable[int]) -> _native.Run | None:
+def run_of_keys(run: _native.Run, hashes: Iterable[int]) -> _native.Run | None:
     """Return all rows of a run that have one of these hashes, or None if there is none."""
     return _joined(run.within(one, one) for one in sorted(set(hashes)))
 

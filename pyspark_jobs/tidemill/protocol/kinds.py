@@ -183,6 +183,7 @@ KINDS: dict[Kind, Rules] = {
     "forget": Rules(
         changes=_SHOWN | {
             "reason", "state", "rows", "operators", "quarantine", "forgotten", "replaced_objects", "removed_rows",
+            "requires",
         },
         withdraws=True,
     ),

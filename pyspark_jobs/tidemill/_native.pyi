@@ -51,8 +51,8 @@ def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -
 def in_plan_order(chunks: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
     """Sort the rows of chunks with equal columns by the last two, which are int64; None if they are in this order.
 
-    Rows of equal places keep their order. A last column, uint32, has the number of the chunk of each row. Every batch
-    returned has 131,072 rows at most.
+    Rows of equal places keep their order. A last column, uint32, replaces these two: the number of each row among the
+    rows of all chunks. Every batch returned has 131,072 rows at most.
     """
 
 def time_bounds_ms(column: pa.Array) -> tuple[int, int] | None:

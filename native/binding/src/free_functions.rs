@@ -56,6 +56,9 @@ pub(crate) fn partition<'py>(
         .iter()
         .map(|name| batch.column_by_name(name).cloned().ok_or_else(|| no_column(py, name, &batch)))
         .collect::<PyResult<Vec<_>>>()?;
+    if bounds == [u64::MAX] {
+        return Ok(vec![batch_out(py, &batch)?]); // no hash is needed
+    }
     let parts = py
         .detach(|| {
             let keys = Keys::with_sub_keys(&columns, &[], batch.num_rows())?;
@@ -65,7 +68,7 @@ pub(crate) fn partition<'py>(
     parts.iter().map(|part| batch_out(py, part)).collect()
 }
 
-/// Rows sorted by the places in their last two columns, each with the number of its chunk; None if they are sorted.
+/// Rows sorted by the places in their last two columns, each with its number among all rows; None if they are sorted.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
 pub(crate) fn in_plan_order<'py>(

@@ -14,7 +14,7 @@ use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidemill_core::operator::{
-    Chunks, Combine, Operator, Ordered, Output, Pass, PassKind, Place, Prepared, Quarantined, places_of,
+    Chunks, Combine, Operator, Ordered, Origin, Output, Pass, PassKind, Prepared, Quarantined, places_of,
 };
 use tidemill_core::{Error, Result, StateMap};
 
@@ -124,8 +124,8 @@ struct Task {
     quarantined: Vec<ChunkQuarantine>,
     /// The order numbers of the rows that the last pass emitted.
     order: Vec<i64>,
-    /// Why each of them was emitted; `None` unless that is kept.
-    places: Option<Vec<Place>>,
+    /// Why they were emitted, and how many they are; `None` unless that is kept.
+    origin: Option<(Origin, usize)>,
     /// Whether its rows go to operators only.
     is_for_operators: bool,
     /// One of the reasons why calls failed: the first in alphabetical order, so that it does not depend on the tasks.
@@ -165,7 +165,7 @@ impl PyOperator {
             maps: Maps::NotOpened,
             quarantined: Vec::new(),
             order: Vec::new(),
-            places: None,
+            origin: None,
             is_for_operators: false,
             failure: None,
         };
@@ -265,7 +265,7 @@ impl PyOperator {
 
     fn keep_origins(&self, py: Python<'_>, for_operators: bool) -> PyResult<()> {
         let mut task = self.task().raise(py)?;
-        task.places = Some(Vec::new());
+        task.origin = Some((Origin::Keys, 0));
         task.is_for_operators = for_operators;
         Ok(())
     }
@@ -279,8 +279,9 @@ impl PyOperator {
         };
         let given = given.iter().map(|(blocks, rows)| Ok((column(blocks)?, column(rows)?)));
         let given = given.collect::<PyResult<Vec<_>>>()?;
-        let places = self.task().raise(py)?.places.as_mut().map(std::mem::take).unwrap_or_default();
-        let (blocks, rows) = py.detach(|| places_of(&places, &given)).raise(py)?;
+        let kept = self.task().raise(py)?.origin.as_mut().map(|kept| std::mem::replace(kept, (Origin::Keys, 0)));
+        let (origin, count) = kept.unwrap_or((Origin::Keys, 0));
+        let (blocks, rows) = py.detach(|| places_of(&origin, count, &given)).raise(py)?;
         Ok((array_out(py, &blocks)?, array_out(py, &rows)?))
     }
 
@@ -332,7 +333,7 @@ impl Task {
     fn apply(&mut self, chunks: &Chunks<'_>, pass: &Pass) -> Result<RecordBatch> {
         let mut maps = self.take_maps()?;
         let mut out = Output::new(self.operator.signature().output.clone());
-        out = match (&self.places, self.is_for_operators) {
+        out = match (&self.origin, self.is_for_operators) {
             (None, _) => out,
             (Some(_), false) => out.with_origins(),
             (Some(_), true) => out.for_operators(),
@@ -343,9 +344,9 @@ impl Task {
         let reasons = quarantined.iter().map(|found| &found.reason).chain(&self.failure);
         self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
         self.quarantined.extend(by_chunk(chunks, quarantined)?);
-        let Ordered { rows, numbers, places } = out.into_ordered()?;
+        let Ordered { rows, numbers, origin } = out.into_ordered()?;
         self.order = numbers;
-        self.places = self.places.take().map(|_| places);
+        self.origin = self.origin.take().map(|_| (origin, rows.num_rows()));
         Ok(rows)
     }
 

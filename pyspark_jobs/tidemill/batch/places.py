@@ -9,6 +9,7 @@ INVARIANT: places depend on the plan alone, so they are the same for every numbe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +22,10 @@ from ..values import dataclass
 
 _FIELDS = (pa.field("_at.block", pa.int64()), pa.field("_at.row", pa.int64()))
 """The last two columns of rows that carry their places. They are found by position, so no name can clash."""
-_BLOCK_BITS = 32
-_IS_NUMBERED = 1 << 62
-"""Set in a row that is the number of the row in its file. Otherwise the rows of the block are counted."""
+_SPLIT_FROM = 33
+"""The bits of a block: the split from here on, then the number of the block, then `_IS_NUMBERED`."""
+_IS_NUMBERED = 1
+"""Set if the rows are numbered as in their file. Otherwise the rows of the block are counted."""
 AFTER_ALL, BEFORE_TIMES = 2**63 - 1, -(2**63)
 
 
@@ -41,25 +43,18 @@ class Places:
     def of_rows(self) -> list[tuple[int, int | None] | None]:
         """Return for each row the number of its split and, if it is known, of the row in its file. None: no row."""
         return [
-            None if block == AFTER_ALL else (block >> _BLOCK_BITS, _number(row))
+            None if block == AFTER_ALL else (block >> _SPLIT_FROM, row if block & _IS_NUMBERED else None)
             for block, row in zip(self.blocks.to_pylist(), self.rows.to_pylist(), strict=True)
         ]
 
 
-def _number(row: int) -> int | None:
-    return row & (_IS_NUMBERED - 1) if row & _IS_NUMBERED else None
-
-
 def of_block(split: int, block: int, rows: pa.RecordBatch) -> Places:
     """Return the places of the rows of a block. By two branches of a union, a row has the same place twice."""
-    count, above = rows.num_rows, 0
+    count = rows.num_rows
     numbers = rows.column(ROW) if ROW in rows.schema.names else None
-    if numbers is None or numbers.null_count:
-        numbers = consecutive(0, count)
-    else:
-        above = _IS_NUMBERED
-    blocks = pa.repeat(int64_scalar(split << _BLOCK_BITS | block), count)
-    return Places(blocks, call("add", numbers, int64_scalar(above)))
+    is_numbered = numbers is not None and not numbers.null_count
+    found = split << _SPLIT_FROM | block << 1 | (_IS_NUMBERED if is_numbered else 0)
+    return Places(pa.repeat(int64_scalar(found), count), numbers if is_numbered else consecutive(0, count))
 
 
 def after_all(count: int) -> Places:
@@ -85,7 +80,14 @@ class Emitted:
 
 
 def _known(blocks: pa.Array, rows: pa.Array) -> Places:
+    if not blocks.null_count:
+        return Places(blocks, rows)
     return Places(call("coalesce", blocks, int64_scalar(AFTER_ALL)), call("coalesce", rows, int64_scalar(BEFORE_TIMES)))
+
+
+def joined(parts: Sequence[Places]) -> Places:
+    """Return the places of the rows of some chunks, one after the other."""
+    return Places(pa.concat_arrays([one.blocks for one in parts]), pa.concat_arrays([one.rows for one in parts]))
 
 
 def of_prepared(prepared: Any, values: pa.Array) -> pa.Array:
@@ -104,8 +106,7 @@ def attach(rows: pa.RecordBatch, prepared: Any, places: Places) -> pa.RecordBatc
     return rows.append_column(_FIELDS[0], found.blocks).append_column(_FIELDS[1], found.rows)
 
 
-def detach(rows: pa.RecordBatch, more: int = 0) -> tuple[pa.RecordBatch, Places]:
-    """Return rows without their places, and these. `more` columns that follow them are dropped."""
-    at = rows.num_columns - more - 2
-    names = list(range(at))
-    return rows.select(names), Places(rows.column(at), rows.column(at + 1))
+def detach(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Places]:
+    """Return rows without their places, and these."""
+    at = rows.num_columns - 2
+    return rows.select(list(range(at))), Places(rows.column(at), rows.column(at + 1))

@@ -14,7 +14,8 @@ use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidemill_core::operator::{
-    Chunks, Combine, Operator, Ordered, Origin, Output, Pass, PassKind, Prepared, Quarantined, places_of,
+    Blocks, Chunks, Combine, Operator, Ordered, Origin, Output, Pass, PassKind, Places, Prepared, Quarantined,
+    places_of,
 };
 use tidemill_core::{Error, Result, StateMap};
 
@@ -132,8 +133,8 @@ struct Task {
     failure: Option<String>,
 }
 
-/// The places of the rows of a chunk.
-type GivenPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// The places of the rows of a chunk: a block for each or one for all, and their rows there.
+pub(crate) type GivenPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// The places of emitted rows.
 type ShownPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -273,12 +274,7 @@ impl PyOperator {
     /// Return the places of the rows that the last pass emitted, given those of its chunks.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
     fn take_places<'py>(&self, py: Python<'py>, given: Vec<GivenPlaces<'py>>) -> PyResult<ShownPlaces<'py>> {
-        let column = |array: &Bound<'py, PyAny>| {
-            let array = array_in(array)?;
-            array.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| invalid(py, "places must be int64"))
-        };
-        let given = given.iter().map(|(blocks, rows)| Ok((column(blocks)?, column(rows)?)));
-        let given = given.collect::<PyResult<Vec<_>>>()?;
+        let given = given.iter().map(|(blocks, rows)| places_in(blocks, rows)).collect::<PyResult<Vec<_>>>()?;
         let kept = self.task().raise(py)?.origin.as_mut().map(|kept| std::mem::replace(kept, (Origin::Keys, 0)));
         let (origin, count) = kept.unwrap_or((Origin::Keys, 0));
         let (blocks, rows) = py.detach(|| places_of(&origin, count, &given)).raise(py)?;
@@ -369,6 +365,19 @@ impl Task {
     fn misused(&self, how: &str) -> Error {
         Error::InternalError(format!("operator `{}` {how}", self.name))
     }
+}
+
+/// Import the places of the rows of a chunk.
+pub(crate) fn places_in(blocks: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<Places> {
+    let numbers = |array: &Bound<'_, PyAny>| {
+        let array = array_in(array)?;
+        array.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| invalid(rows.py(), "places must be int64"))
+    };
+    let blocks = match blocks.extract() {
+        Ok(block) => Blocks::One(block),
+        Err(_) => Blocks::Each(numbers(blocks)?),
+    };
+    Places::new(blocks, numbers(rows)?).raise(rows.py())
 }
 
 /// Group the rows that a pass quarantined by chunk.

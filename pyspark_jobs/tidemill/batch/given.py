@@ -33,7 +33,7 @@ class Arrived:
     @functools.cached_property
     def places(self) -> Places:
         """The places of the rows of all chunks."""
-        return joined(self._places)
+        return self._places[0] if len(self._places) == 1 else joined(self._places)
 
     @functools.cached_property
     def ends(self) -> list[int]:
@@ -90,13 +90,16 @@ def parts_of(placed: Placed, chunks: Sequence[Chunk]) -> list[GivenRows]:
 def _of_port(port: Port, chunks: list[Chunk]) -> list[GivenRows]:
     if not port.carries_places:
         return [GivenRows(port, chunk.batch(), Arrived([chunk.head])) for chunk in chunks]
-    batches, heads = [chunk.batch() for chunk in chunks], [chunk.head for chunk in chunks]
-    parts = [detach(batch) for batch in batches]
-    in_order = _native.in_plan_order(batches) if port.sorts else None
+    heads = [chunk.head for chunk in chunks]
+    parts = [detach(chunk.batch(), chunk.head.block) for chunk in chunks]
+    places = [places for _, places in parts]
+    in_order = None
+    if port.sorts:
+        in_order = _native.in_plan_order([rows for rows, _ in parts], [(one.blocks, one.rows) for one in places])
     if in_order is None:
         found = zip(heads, parts, strict=True)
         return [GivenRows(port, rows, Arrived([head], [places])) for head, (rows, places) in found]
-    arrived = Arrived(heads, [places for _, places in parts])
+    arrived = Arrived(heads, places)
     last = in_order[0].num_columns - 1
     return [GivenRows(port, one.select(list(range(last))), arrived, one.column(last)) for one in in_order]
 

@@ -203,3 +203,36 @@ fn put_in_plan_order(chunks: &[RecordBatch], picks: &mut Vec<Pick>) -> Vec<u32> 
     }
     places
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int64Array;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn marked_rows_come_in_the_order_of_sorted_ones(
+            picked in prop::collection::vec(prop::collection::vec(any::<bool>(), 0..20), 0..5),
+            shift in 0u32..11,
+        ) {
+            let chunk = |rows: usize| {
+                let column: ArrayRef = Arc::new(Int64Array::from(vec![0; rows]));
+                RecordBatch::try_from_iter([("c", column)]).unwrap()
+            };
+            let chunks: Vec<RecordBatch> = picked.iter().map(|rows| chunk(rows.len())).collect();
+            let mut picks: Vec<Pick> = Vec::new();
+            for (source, rows) in picked.iter().enumerate() {
+                picks.extend((0..rows.len()).filter(|&row| rows[row]).map(|row| Pick::new(source, row)));
+            }
+            let sorted = picks.clone();
+            picks.sort_by_key(|pick| (pick.row * 7 + pick.source * 3 + shift) % 11);
+            let given = picks.clone();
+            let places = put_in_plan_order(&chunks, &mut picks);
+            prop_assert_eq!(&picks, &sorted);
+            let at: Vec<Pick> = places.iter().map(|&place| given[place as usize]).collect();
+            prop_assert_eq!(at, sorted);
+        }
+    }
+}

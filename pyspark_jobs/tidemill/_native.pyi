@@ -48,10 +48,13 @@ def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -
     rows have the same key. `InvalidInput` if a key column is missing.
     """
 
-def in_plan_order(chunks: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
-    """Sort the rows of chunks with equal columns by the last two, which are int64; None if they are in this order.
+def in_plan_order(
+    chunks: Sequence[pa.RecordBatch], places: Sequence[tuple[pa.Int64Array | int, pa.Int64Array]]
+) -> list[pa.RecordBatch] | None:
+    """Sort the rows of chunks with equal columns by their places; None if they are in this order.
 
-    Rows of equal places keep their order. A last column, uint32, has the number of the chunk of each row. Every batch
+    The places of a chunk are the blocks of its rows, or the block of all, and their rows there. Rows of equal places
+    keep their order. A column, uint32, is added: the number of each row among the rows of all chunks. Every batch
     returned has 131,072 rows at most.
     """
 
@@ -360,11 +363,14 @@ class Operator:
 
         With `for_operators`, rows go to operators only, and may come in the order of the rows that they are for.
         """
-    def take_places(self, given: Sequence[tuple[pa.Int64Array, pa.Int64Array]]) -> tuple[pa.Int64Array, pa.Int64Array]:
+    def take_places(
+        self, given: Sequence[tuple[pa.Int64Array | int, pa.Int64Array]]
+    ) -> tuple[pa.Int64Array, pa.Int64Array]:
         """Return the places of the rows that the last `apply` returned, as blocks and rows, if origins are kept.
 
-        `given` has the places of the rows of each chunk. A row that was emitted for a row has its place. One that was
-        due has the block 2**63 - 1 and its time in ms, one that was emitted for its key that block and -2**63.
+        `given` has the places of the rows of each chunk, the block of all as a number. A row that was emitted for a row
+        has its place. One that was due has the block 2**63 - 1 and its time in ms, one that was emitted for its key
+        that block and -2**63.
         """
     def take_quarantined(self) -> list[tuple[int, pa.RecordBatch, list[str]]]:
         """Return the rows quarantined since the last call because the user's function failed for their key.

@@ -11,6 +11,7 @@ import pytest
 
 import tidemill as tm
 from tests.world import World, run, state
+from tidemill.batch.places import MANY_ROWS
 
 SCHEMA = "k string, g string, n int"
 Row = tuple[str, str, int]
@@ -151,6 +152,36 @@ def test_a_union_behind_operators_has_the_order_of_the_plan(tasks: int, tmp_path
                 text += f" {k}1{n}"
             found[g] = found.get(g, "") + text + f" {k.upper()}{n}"
     assert state(r, "log") == found
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_many_rows_of_a_block_keep_the_order_of_the_plan(tasks: int, tmp_path: Path) -> None:
+    """A chunk of many rows says their block in its head, one of a small file in a column."""
+
+    def build(p: tm.Pipeline, world: World) -> None:
+        rows = world.read(p)
+        once = rows.dropDuplicates(["k", "n"], name="once").sql("SELECT k || '1' AS k, g, n FROM rows")
+        once.groupBy("g").agg(first=tm.first("n"), last=tm.last("n"), name="behind")
+        both = rows.unionByName(once)
+        both.groupBy("g").agg(first=tm.first("k"), last=tm.last("k"), all=tm.count(), name="union")
+
+    chance = random.Random(tasks)
+    row = lambda: (chance.choice("abcdefgh"), f"g{chance.randrange(900)}", chance.randrange(4000))  # noqa: E731
+    given = [[row() for _ in range(count)] for count in (MANY_ROWS + 1, 40, 2 * MANY_ROWS)]
+    r = ran(tmp_path, build, [given], tasks, **{"tidemill.block_rows": MANY_ROWS + 1})
+    seen: set[tuple[str, int]] = set()
+    behind: dict[str, list[int]] = {}
+    union: dict[str, list[str]] = {}
+    for k, g, n in (row for file in given for row in file):
+        union.setdefault(g, []).append(k)
+        if (k, n) not in seen:
+            seen.add((k, n))
+            union[g].append(f"{k}1")
+            behind.setdefault(g, []).append(n)
+    found = {row["g"]: (row["first"], row["last"]) for row in r.state("behind").to_pylist()}
+    assert found == {g: (numbers[0], numbers[-1]) for g, numbers in behind.items()}
+    found = {row["g"]: (row["first"], row["last"], row["all"]) for row in r.state("union").to_pylist()}
+    assert found == {g: (keys[0], keys[-1], len(keys)) for g, keys in union.items()}
 
 
 @pytest.mark.parametrize("tasks", [1, 3])

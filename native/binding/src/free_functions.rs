@@ -7,6 +7,7 @@ use tidemill_core::{map, operator, range, schema, time};
 
 use crate::arrow::{array_in, array_out, batch_in, batch_out};
 use crate::error::{Raise, invalid};
+use crate::operator::{GivenPlaces, places_in};
 
 /// XXH3-64 of the canonical bytes of each row, columns chained by seed.
 #[pyfunction]
@@ -56,6 +57,9 @@ pub(crate) fn partition<'py>(
         .iter()
         .map(|name| batch.column_by_name(name).cloned().ok_or_else(|| no_column(py, name, &batch)))
         .collect::<PyResult<Vec<_>>>()?;
+    if bounds == [u64::MAX] {
+        return Ok(vec![batch_out(py, &batch)?]); // no hash is needed
+    }
     let parts = py
         .detach(|| {
             let keys = Keys::with_sub_keys(&columns, &[], batch.num_rows())?;
@@ -65,15 +69,17 @@ pub(crate) fn partition<'py>(
     parts.iter().map(|part| batch_out(py, part)).collect()
 }
 
-/// Rows sorted by the places in their last two columns, each with the number of its chunk; None if they are sorted.
+/// Rows sorted by their places, each with its number among all rows; None if they are sorted.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
 pub(crate) fn in_plan_order<'py>(
     py: Python<'py>,
     chunks: Vec<Bound<'py, PyAny>>,
+    places: Vec<GivenPlaces<'py>>,
 ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     let chunks = chunks.iter().map(batch_in).collect::<PyResult<Vec<_>>>()?;
-    let sorted = py.detach(|| operator::in_plan_order(&chunks)).raise(py)?;
+    let places = places.iter().map(|(blocks, rows)| places_in(blocks, rows)).collect::<PyResult<Vec<_>>>()?;
+    let sorted = py.detach(|| operator::in_plan_order(&chunks, &places)).raise(py)?;
     sorted.map(|batches| batches.iter().map(|batch| batch_out(py, batch)).collect()).transpose()
 }
 

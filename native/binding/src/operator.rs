@@ -14,7 +14,8 @@ use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidemill_core::operator::{
-    Chunks, Combine, Operator, Ordered, Output, Pass, PassKind, Place, Prepared, Quarantined, places_of,
+    Blocks, Chunks, Combine, Operator, Ordered, Origin, Output, Pass, PassKind, Places, Prepared, Quarantined,
+    places_of,
 };
 use tidemill_core::{Error, Result, StateMap};
 
@@ -124,16 +125,16 @@ struct Task {
     quarantined: Vec<ChunkQuarantine>,
     /// The order numbers of the rows that the last pass emitted.
     order: Vec<i64>,
-    /// Why each of them was emitted; `None` unless that is kept.
-    places: Option<Vec<Place>>,
+    /// Why they were emitted, and how many they are; `None` unless that is kept.
+    origin: Option<(Origin, usize)>,
     /// Whether its rows go to operators only.
     is_for_operators: bool,
     /// One of the reasons why calls failed: the first in alphabetical order, so that it does not depend on the tasks.
     failure: Option<String>,
 }
 
-/// The places of the rows of a chunk.
-type GivenPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// The places of the rows of a chunk: a block for each or one for all, and their rows there.
+pub(crate) type GivenPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// The places of emitted rows.
 type ShownPlaces<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -165,7 +166,7 @@ impl PyOperator {
             maps: Maps::NotOpened,
             quarantined: Vec::new(),
             order: Vec::new(),
-            places: None,
+            origin: None,
             is_for_operators: false,
             failure: None,
         };
@@ -265,7 +266,7 @@ impl PyOperator {
 
     fn keep_origins(&self, py: Python<'_>, for_operators: bool) -> PyResult<()> {
         let mut task = self.task().raise(py)?;
-        task.places = Some(Vec::new());
+        task.origin = Some((Origin::Keys, 0));
         task.is_for_operators = for_operators;
         Ok(())
     }
@@ -273,14 +274,10 @@ impl PyOperator {
     /// Return the places of the rows that the last pass emitted, given those of its chunks.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
     fn take_places<'py>(&self, py: Python<'py>, given: Vec<GivenPlaces<'py>>) -> PyResult<ShownPlaces<'py>> {
-        let column = |array: &Bound<'py, PyAny>| {
-            let array = array_in(array)?;
-            array.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| invalid(py, "places must be int64"))
-        };
-        let given = given.iter().map(|(blocks, rows)| Ok((column(blocks)?, column(rows)?)));
-        let given = given.collect::<PyResult<Vec<_>>>()?;
-        let places = self.task().raise(py)?.places.as_mut().map(std::mem::take).unwrap_or_default();
-        let (blocks, rows) = py.detach(|| places_of(&places, &given)).raise(py)?;
+        let given = given.iter().map(|(blocks, rows)| places_in(blocks, rows)).collect::<PyResult<Vec<_>>>()?;
+        let kept = self.task().raise(py)?.origin.as_mut().map(|kept| std::mem::replace(kept, (Origin::Keys, 0)));
+        let (origin, count) = kept.unwrap_or((Origin::Keys, 0));
+        let (blocks, rows) = py.detach(|| places_of(&origin, count, &given)).raise(py)?;
         Ok((array_out(py, &blocks)?, array_out(py, &rows)?))
     }
 
@@ -332,7 +329,7 @@ impl Task {
     fn apply(&mut self, chunks: &Chunks<'_>, pass: &Pass) -> Result<RecordBatch> {
         let mut maps = self.take_maps()?;
         let mut out = Output::new(self.operator.signature().output.clone());
-        out = match (&self.places, self.is_for_operators) {
+        out = match (&self.origin, self.is_for_operators) {
             (None, _) => out,
             (Some(_), false) => out.with_origins(),
             (Some(_), true) => out.for_operators(),
@@ -343,9 +340,9 @@ impl Task {
         let reasons = quarantined.iter().map(|found| &found.reason).chain(&self.failure);
         self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
         self.quarantined.extend(by_chunk(chunks, quarantined)?);
-        let Ordered { rows, numbers, places } = out.into_ordered()?;
+        let Ordered { rows, numbers, origin } = out.into_ordered()?;
         self.order = numbers;
-        self.places = self.places.take().map(|_| places);
+        self.origin = self.origin.take().map(|_| (origin, rows.num_rows()));
         Ok(rows)
     }
 
@@ -368,6 +365,19 @@ impl Task {
     fn misused(&self, how: &str) -> Error {
         Error::InternalError(format!("operator `{}` {how}", self.name))
     }
+}
+
+/// Import the places of the rows of a chunk.
+pub(crate) fn places_in(blocks: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<Places> {
+    let numbers = |array: &Bound<'_, PyAny>| {
+        let array = array_in(array)?;
+        array.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| invalid(rows.py(), "places must be int64"))
+    };
+    let blocks = match blocks.extract() {
+        Ok(block) => Blocks::One(block),
+        Err(_) => Blocks::Each(numbers(blocks)?),
+    };
+    Places::new(blocks, numbers(rows)?).raise(rows.py())
 }
 
 /// Group the rows that a pass quarantined by chunk.

@@ -28,7 +28,7 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import OpenedMap, open_map, persist
 from ..store import Store, run_both, side_by_side
 from ..values import dataclass
-from . import places, wire
+from . import wire
 from .batch import Batch, task_attempt
 from .failed_rows import failed_rows
 from .given import GivenRows, failed_parts, parts_of
@@ -278,7 +278,7 @@ class _Range:
 
     def _emitted(self, handle: Handle, given: list[GivenRows], rows: pa.RecordBatch) -> Emitted | None:
         """Return the places of the rows that a pass emitted; None if they have no numbers, or none but their keys."""
-        known = [part.places or places.after_all(part.rows.num_rows) for part in given]
+        known = [part.places for part in given]
         found = handle.take_places([(one.blocks, one.rows) for one in known])
         if found is None or ROW not in rows.schema.names:
             return None

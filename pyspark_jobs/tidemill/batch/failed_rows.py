@@ -91,7 +91,7 @@ def _emitter(batch: Batch, head: ChunkHead) -> str:
 
 def _emitted_for(batch: Batch, part: GivenRows, places: Sequence[int]) -> str | None:
     """Say for which rows of files some rows were emitted. None if their places are not known."""
-    known = [] if part.places is None else part.places.take(int64_array(places)).of_rows()
+    known = part.places.take(int64_array(places)).of_rows() if part.port.carries_places else []
     found: dict[str, None] = {}
     for one in known:
         if one is None:
@@ -191,11 +191,11 @@ def _row_numbers(
     batch: Batch, range_index: int, chunks: Sequence[Chunk], part: GivenRows, places: Sequence[int]
 ) -> list[int]:
     """Return the numbers in their file of rows of a part that one chunk brought from a split."""
-    if part.places is not None:
+    if part.port.carries_places:
         known = [one[1] for one in part.places.take(int64_array(places)).of_rows() if one is not None]
         return [] if None in known else [one for one in known if one is not None]
     port = part.port
-    number, block, turn, piece = part.heads[0].order
+    number, block, turn, piece = part.head(0).order
     ends = [hi for _, hi in batch.bounds]
     of_port = [one for one in chunks if one.head.port == port.number]
     earlier = [one for one in of_port if one.head.order[:3] == (number, block, turn) and one.head.order[3] < piece]

@@ -6,6 +6,8 @@ plan, whatever range they come from.
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
 from collections.abc import Sequence
 
@@ -18,8 +20,25 @@ from ..schema import int64_array
 from ..schema.kernels import pc
 from ..sources.contract import ROW
 from ..values import dataclass
-from .places import Places, detach
+from .places import Places, after_all, detach, joined
 from .wire import Chunk, ChunkHead
+
+
+class Arrived:
+    """The chunks of one input that some parts were made of. `places` are those of their rows, if they carry any."""
+
+    def __init__(self, heads: Sequence[ChunkHead], places: Sequence[Places] = ()) -> None:
+        self.heads, self._places = heads, places
+
+    @functools.cached_property
+    def places(self) -> Places:
+        """The places of the rows of all chunks."""
+        return self._places[0] if len(self._places) == 1 else joined(self._places)
+
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """How many rows the chunks have up to each."""
+        return list(itertools.accumulate(len(one.rows) for one in self._places))
 
 
 @dataclass(frozen=True)
@@ -29,20 +48,31 @@ class GivenRows:
     port: Port
     whole: pa.RecordBatch
     """The rows as the operator prepared them, and their numbers if they have any."""
-    heads: Sequence[ChunkHead]
-    """The chunks that they came in."""
-    places: Places | None = None
-    chunk_of: pa.Array | None = None
-    """Which of `heads` each row came in; None if there is only one."""
+    arrived: Arrived
+    made_of: pa.Array | None = None
+    """The number of each row among those of all chunks that arrived; None if it is the only chunk."""
 
     @property
     def rows(self) -> pa.RecordBatch:
         """The rows as the operator prepared them."""
         return self.whole.drop_columns([ROW]) if ROW in self.whole.schema.names else self.whole
 
+    @property
+    def places(self) -> Places:
+        """The places of the rows. They are collected when they are asked for, because few passes ask."""
+        if not self.port.carries_places:
+            return after_all(self.whole.num_rows)
+        return self.arrived.places if self.made_of is None else self.arrived.places.take(self.made_of)
+
+    @property
+    def only_head(self) -> ChunkHead | None:
+        """The head of the chunk that all rows came in, or None if there may be several."""
+        return self.arrived.heads[0] if self.made_of is None else None
+
     def head(self, row: int) -> ChunkHead:
         """Return the head of the chunk that a row came in."""
-        return self.heads[0 if self.chunk_of is None else self.chunk_of[row].as_py()]
+        number = 0 if self.made_of is None else bisect.bisect_right(self.arrived.ends, self.made_of[row].as_py())
+        return self.arrived.heads[number]
 
     def is_read(self, row: int) -> bool:
         """Whether a row was read from a split. Otherwise an operator emitted it."""
@@ -59,17 +89,19 @@ def parts_of(placed: Placed, chunks: Sequence[Chunk]) -> list[GivenRows]:
 
 def _of_port(port: Port, chunks: list[Chunk]) -> list[GivenRows]:
     if not port.carries_places:
-        return [GivenRows(port, chunk.batch(), [chunk.head]) for chunk in chunks]
-    batches, heads = [chunk.batch() for chunk in chunks], [chunk.head for chunk in chunks]
-    in_order = _native.in_plan_order(batches) if port.sorts else None
+        return [GivenRows(port, chunk.batch(), Arrived([chunk.head])) for chunk in chunks]
+    heads = [chunk.head for chunk in chunks]
+    parts = [detach(chunk.batch(), chunk.head.block) for chunk in chunks]
+    places = [places for _, places in parts]
+    in_order = None
+    if port.sorts:
+        in_order = _native.in_plan_order([rows for rows, _ in parts], [(one.blocks, one.rows) for one in places])
     if in_order is None:
-        parts = zip(batches, heads, strict=True)
-        return [GivenRows(port, rows, [head], places) for batch, head in parts for rows, places in (detach(batch),)]
-    found = []
-    for batch in in_order:
-        rows, places = detach(batch, 1)
-        found.append(GivenRows(port, rows, heads, places, batch.column(batch.num_columns - 1)))
-    return found
+        found = zip(heads, parts, strict=True)
+        return [GivenRows(port, rows, Arrived([head], [places])) for head, (rows, places) in found]
+    arrived = Arrived(heads, places)
+    last = in_order[0].num_columns - 1
+    return [GivenRows(port, one.select(list(range(last))), arrived, one.column(last)) for one in in_order]
 
 
 @dataclass(frozen=True)
@@ -91,9 +123,9 @@ def failed_parts(
     """Return the rows of a part on which a function failed, split by split. Of a key that fails, all rows do."""
     at = pc.indices_nonzero(_is_failed(part.rows, failed, key)).to_pylist()
     if len(at) != failed.num_rows:  # it is not known which rows these are
-        split = part.heads[0].split if part.chunk_of is None else None
+        split = None if part.only_head is None else part.only_head.split
         return [FailedRows(failed, reasons, split, None, split is not None)]
-    origins = [_origin(part, row) for row in at] if part.places is None else _origins(part, at)
+    origins = [_origin(part, row) for row in at] if not part.port.carries_places else _origins(part, at)
     found: dict[tuple[int | None, bool], list[int]] = {}
     for place, (split, _, is_read) in enumerate(origins):
         found.setdefault((split, is_read), []).append(place)
@@ -120,13 +152,12 @@ _Origin = tuple[int | None, int | None, bool]
 
 
 def _origin(part: GivenRows, row: int) -> _Origin:
-    split = part.heads[0].split
+    split = part.head(row).split
     if split is None or ROW not in part.whole.schema.names:
         return split, None, split is not None
     return split, part.whole.column(ROW)[row].as_py(), True
 
 
 def _origins(part: GivenRows, at: Sequence[int]) -> list[_Origin]:
-    assert part.places is not None
     known = part.places.take(int64_array(at)).of_rows()
     return [(*(one or (None, None)), part.is_read(row)) for row, one in zip(at, known, strict=True)]

@@ -9,6 +9,7 @@ INVARIANT: places depend on the plan alone, so they are the same for every numbe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +19,16 @@ from ..schema.kernels import call, pc
 from ..sources.contract import ROW
 from ..sources.numbers import consecutive
 from ..values import dataclass
+from .held import LARGEST_HELD_BYTES
 
 _FIELDS = (pa.field("_at.block", pa.int64()), pa.field("_at.row", pa.int64()))
-"""The last two columns of rows that carry their places. They are found by position, so no name can clash."""
-_BLOCK_BITS = 32
-_IS_NUMBERED = 1 << 62
-"""Set in a row that is the number of the row in its file. Otherwise the rows of the block are counted."""
+"""The last columns of rows that carry their places. They are found by position, so no name can clash."""
+MANY_ROWS = LARGEST_HELD_BYTES // 8
+"""From so many rows on, a chunk says the block of all rows in its head. Such rows are never held."""
+_SPLIT_FROM = 33
+"""The bits of a block: the split from here on, then the number of the block, then `_IS_NUMBERED`."""
+_IS_NUMBERED = 1
+"""Set if the rows are numbered as in their file. Otherwise the rows of the block are counted."""
 AFTER_ALL, BEFORE_TIMES = 2**63 - 1, -(2**63)
 
 
@@ -31,40 +36,38 @@ AFTER_ALL, BEFORE_TIMES = 2**63 - 1, -(2**63)
 class Places:
     """The places of some rows."""
 
-    blocks: pa.Array
+    blocks: pa.Array | int
+    """The block of each row, or the one that all rows are of."""
     rows: pa.Array
 
     def take(self, at: pa.Array) -> Places:
         """Return the places of some of the rows; places after all for nulls."""
-        return _known(call("take", self.blocks, at), call("take", self.rows, at))
+        blocks = self.blocks if isinstance(self.blocks, int) else call("take", self.blocks, at)
+        return _known(blocks, call("take", self.rows, at))
+
+    def block_of_each(self) -> pa.Array:
+        """Return the block of each row."""
+        return pa.repeat(int64_scalar(self.blocks), len(self.rows)) if isinstance(self.blocks, int) else self.blocks
 
     def of_rows(self) -> list[tuple[int, int | None] | None]:
         """Return for each row the number of its split and, if it is known, of the row in its file. None: no row."""
         return [
-            None if block == AFTER_ALL else (block >> _BLOCK_BITS, _number(row))
-            for block, row in zip(self.blocks.to_pylist(), self.rows.to_pylist(), strict=True)
+            None if block == AFTER_ALL else (block >> _SPLIT_FROM, row if block & _IS_NUMBERED else None)
+            for block, row in zip(self.block_of_each().to_pylist(), self.rows.to_pylist(), strict=True)
         ]
-
-
-def _number(row: int) -> int | None:
-    return row & (_IS_NUMBERED - 1) if row & _IS_NUMBERED else None
 
 
 def of_block(split: int, block: int, rows: pa.RecordBatch) -> Places:
     """Return the places of the rows of a block. By two branches of a union, a row has the same place twice."""
-    count, above = rows.num_rows, 0
     numbers = rows.column(ROW) if ROW in rows.schema.names else None
-    if numbers is None or numbers.null_count:
-        numbers = consecutive(0, count)
-    else:
-        above = _IS_NUMBERED
-    blocks = pa.repeat(int64_scalar(split << _BLOCK_BITS | block), count)
-    return Places(blocks, call("add", numbers, int64_scalar(above)))
+    is_numbered = numbers is not None and not numbers.null_count
+    found = split << _SPLIT_FROM | block << 1 | (_IS_NUMBERED if is_numbered else 0)
+    return Places(found, numbers if is_numbered else consecutive(0, rows.num_rows))
 
 
 def after_all(count: int) -> Places:
     """Return the places of rows of which only the key is known."""
-    return Places(pa.repeat(int64_scalar(AFTER_ALL), count), pa.repeat(int64_scalar(BEFORE_TIMES), count))
+    return Places(AFTER_ALL, pa.repeat(int64_scalar(BEFORE_TIMES), count))
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,20 @@ class Emitted:
         return self.places.take(pc.index_in(numbers, value_set=self.order))
 
 
-def _known(blocks: pa.Array, rows: pa.Array) -> Places:
-    return Places(call("coalesce", blocks, int64_scalar(AFTER_ALL)), call("coalesce", rows, int64_scalar(BEFORE_TIMES)))
+def _known(blocks: pa.Array | int, rows: pa.Array) -> Places:
+    """Return places, after all others for rows that are null."""
+    if not rows.null_count:
+        return Places(blocks, rows)
+    given = int64_scalar(blocks) if isinstance(blocks, int) else blocks
+    blocks = call("if_else", call("is_valid", rows), given, int64_scalar(AFTER_ALL))
+    return Places(blocks, call("coalesce", rows, int64_scalar(BEFORE_TIMES)))
+
+
+def joined(parts: Sequence[Places]) -> Places:
+    """Return the places of the rows of some chunks, one after the other."""
+    return Places(
+        pa.concat_arrays([one.block_of_each() for one in parts]), pa.concat_arrays([one.rows for one in parts])
+    )
 
 
 def of_prepared(prepared: Any, values: pa.Array) -> pa.Array:
@@ -98,14 +113,22 @@ def of_prepared(prepared: Any, values: pa.Array) -> pa.Array:
     return values if len(values) == prepared.rows.num_rows else pa.nulls(prepared.rows.num_rows, values.type)
 
 
-def attach(rows: pa.RecordBatch, prepared: Any, places: Places) -> pa.RecordBatch:
-    """Return rows with the places of those that they were made of."""
-    found = _known(of_prepared(prepared, places.blocks), of_prepared(prepared, places.rows))
-    return rows.append_column(_FIELDS[0], found.blocks).append_column(_FIELDS[1], found.rows)
+def attach(rows: pa.RecordBatch, prepared: Any, places: Places) -> tuple[pa.RecordBatch, int | None]:
+    """Return rows with the places of those that they were made of, and the block if the rows do not say it.
+
+    Few rows say it themselves, because those of several small files are sent as one chunk.
+    """
+    blocks = places.blocks if isinstance(places.blocks, int) else of_prepared(prepared, places.blocks)
+    found = _known(blocks, of_prepared(prepared, places.rows))
+    block = found.blocks if isinstance(found.blocks, int) and rows.num_rows >= MANY_ROWS else None
+    if block is None:
+        rows = rows.append_column(_FIELDS[0], found.block_of_each())
+    return rows.append_column(_FIELDS[1], found.rows), block
 
 
-def detach(rows: pa.RecordBatch, more: int = 0) -> tuple[pa.RecordBatch, Places]:
-    """Return rows without their places, and these. `more` columns that follow them are dropped."""
-    at = rows.num_columns - more - 2
-    names = list(range(at))
-    return rows.select(names), Places(rows.column(at), rows.column(at + 1))
+def detach(rows: pa.RecordBatch, block: int | None) -> tuple[pa.RecordBatch, Places]:
+    """Return rows without their places, and these."""
+    at = rows.num_columns - 1
+    if block is not None:
+        return rows.select(list(range(at))), Places(block, rows.column(at))
+    return rows.select(list(range(at - 1))), Places(rows.column(at - 1), rows.column(at))

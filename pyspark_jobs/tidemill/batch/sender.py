@@ -224,10 +224,10 @@ class Outgoing:
         kept = kept_late(port, rows, port.least(self.sender.batch.watermarks))
         if kept is not None:
             self._count_kept(port, kept)
-        sent = prepared.rows
+        sent, block = prepared.rows, None
         if port.carries_places and sent.num_rows:
-            sent = places.attach(sent, prepared, self.origin.places(rows))
-        self._by_key(port, sent)
+            sent, block = places.attach(sent, prepared, self.origin.places(rows))
+        self._by_key(port, sent, block)
 
     def rest(self) -> None:
         """Send the rows that operators buffered for combining."""
@@ -286,8 +286,10 @@ class Outgoing:
         self.sender.observed.late_rows += late
         self.sender.observed.kept_late_rows += min(rows - late, kept)
 
-    def _by_key(self, port: Port, rows: pa.RecordBatch) -> None:
+    def _by_key(self, port: Port, rows: pa.RecordBatch, block: int | None = None) -> None:
         head = self._head(wire.ROWS, port.operator.name, self._turn(port.label), port.number)
+        if block is not None:
+            head = replace(head, block=block)
         if rows.num_rows:
             self._items += self.sender.send(port, head, rows)
 

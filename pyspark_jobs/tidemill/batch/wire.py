@@ -54,6 +54,8 @@ class ChunkHead:
     """Sorts outputs of keyless streams, so that their order does not depend on the key ranges."""
     port: int = 0
     """The number of the operator's input that the rows are of."""
+    block: int | None = None
+    """The block of the places of all rows, if the rows carry places without their blocks; see `places`."""
 
 
 @dataclass(frozen=True)

@@ -111,11 +111,12 @@ class Handle(Protocol):
         """
         del for_operators
 
-    def take_places(self, given: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
+    def take_places(self, given: Sequence[tuple[pa.Array | int, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
         """Return the places in the plan of the rows that the last `apply` returned, as two int64 arrays: block and row.
 
-        `given` has those of the rows of each chunk. A row that was emitted for a row has the place of that row. One
-        that was due has the block 2**63 - 1 and its time in ms, one that was emitted for its key that block and -2**63.
+        `given` has those of the rows of each chunk; a number is the block of all of them. A row that was emitted for a
+        row has the place of that row. One that was due has the block 2**63 - 1 and its time in ms, one that was emitted
+        for its key that block and -2**63.
         None, the default, if all were emitted for their keys.
         """
         del given

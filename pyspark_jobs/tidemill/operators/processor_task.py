@@ -66,7 +66,7 @@ class ProcessorTask(Handle):
         """Let the engine keep why rows are emitted."""
         self._inner.keep_origins(for_operators)
 
-    def take_places(self, given: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
+    def take_places(self, given: Sequence[tuple[pa.Array | int, pa.Array]]) -> tuple[pa.Array, pa.Array] | None:
         """Return what the engine says."""
         found: tuple[pa.Array, pa.Array] = self._inner.take_places(given)
         return found

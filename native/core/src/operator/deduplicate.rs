@@ -9,13 +9,13 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
 use arrow_select::filter::filter_record_batch;
-use arrow_select::interleave::interleave;
 
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::expiry_ms;
 use super::exchange::{ExchangeColumns, column_names, needed_event_time};
 use super::{Chunks, Combine, Groups, LateRows, Metrics, Operator, Origin, Output, Pass, Prepared, RowAt, Signature};
 use crate::error::Result;
+use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::map::StateMap;
 
@@ -98,33 +98,29 @@ impl DeduplicateOperator {
             return Ok(0);
         }
         let known = map.get(&groups.keys)?.found;
-        let firsts = firsts(&groups);
         #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
         let fresh: Vec<u32> = (0..groups.len()).filter(|&group| !known[group]).map(|group| group as u32).collect();
         if fresh.is_empty() {
             return Ok(0);
         }
-        let picks: Vec<(usize, usize)> = fresh.iter().map(|&group| firsts[group as usize]).collect();
+        let mut firsts = firsts(&groups, &fresh);
         let deadline = match self.exchange.event_time {
-            None => vec![None; picks.len()],
-            Some(at) => self.deadlines(of_chunks(chunks, at, &picks)?.as_ref())?,
+            None => vec![None; firsts.len()],
+            Some(at) => self.deadlines(of_chunks(chunks, at, &firsts)?.as_ref())?,
         };
         let keys = groups.keys.take(&fresh)?;
         map.put(keys.clone(), Vec::new(), pass.batch_time_ms, deadline)?;
-        #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
-        let mut order: Vec<u32> = (0..picks.len() as u32).collect();
-        if out.prefers_plan_order() {
-            order.sort_unstable_by_key(|&key| picks[key as usize]);
-        }
-        let picks: Vec<(usize, usize)> = order.iter().map(|&key| picks[key as usize]).collect();
-        let column = |at: usize| of_chunks(chunks, at, &picks);
-        let rows = self.places.iter().map(|&at| column(at)).collect::<Result<_>>()?;
-        let fresh = order.len() as u64;
-        out.emit_by(&keys, order, RecordBatch::try_new(self.signature.output.clone(), rows)?, |_| {
-            #[expect(clippy::cast_possible_truncation, reason = "chunks and rows of a pass are numbered by u32")]
-            Origin::Rows(picks.iter().map(|&(chunk, row)| RowAt { chunk: chunk as u32, row: row as u32 }).collect())
+        let by = if out.prefers_plan_order() {
+            put_in_plan_order(chunks, &mut firsts)
+        } else {
+            (0u32..).take(firsts.len()).collect()
+        };
+        let column = |&at: &usize| of_chunks(chunks, at, &firsts);
+        let rows = self.places.iter().map(column).collect::<Result<_>>()?;
+        out.emit_by(&keys, by, RecordBatch::try_new(self.signature.output.clone(), rows)?, |_| {
+            Origin::Rows(firsts.iter().map(|pick| RowAt { chunk: pick.source, row: pick.row }).collect())
         })?;
-        Ok(fresh)
+        Ok(fresh.len() as u64)
     }
 
     fn deadlines(&self, event_times: &dyn Array) -> Result<Vec<Option<i64>>> {
@@ -169,10 +165,10 @@ impl Operator for DeduplicateOperator {
     }
 }
 
-/// Collect the cells of a column at (chunk, row).
-fn of_chunks(chunks: &[RecordBatch], column: usize, picks: &[(usize, usize)]) -> Result<ArrayRef> {
+/// Collect the cells of a column at some rows of the chunks.
+fn of_chunks(chunks: &[RecordBatch], column: usize, picks: &[Pick]) -> Result<ArrayRef> {
     let parts: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.column(column).as_ref()).collect();
-    Ok(interleave(&parts, picks)?)
+    gather(parts[0].data_type(), &parts, picks)
 }
 
 /// Return which rows are the first of their key.
@@ -182,9 +178,61 @@ fn first_of_each(keys: &Keys) -> Result<BooleanBuffer> {
     Ok(groups.numbers()[0].iter().map(|&group| !std::mem::replace(&mut seen[group as usize], true)).collect())
 }
 
-/// Return (chunk, row) of the first row of each group.
-fn firsts(groups: &Groups) -> Vec<(usize, usize)> {
+/// Return the first row of some groups.
+fn firsts(groups: &Groups, some: &[u32]) -> Vec<Pick> {
     let (rows, ends) = groups.rows();
-    let starts = std::iter::once(0).chain(ends.iter().copied()).take(groups.len());
-    starts.map(|start| (rows[start].chunk as usize, rows[start].row as usize)).collect()
+    let first = |&group: &u32| rows[group.checked_sub(1).map_or(0, |before| ends[before as usize])];
+    some.iter().map(first).map(|at| Pick { source: at.chunk, row: at.row }).collect()
+}
+
+/// Put distinct rows of the chunks into the order of the chunks. Return the place that each had before. Rows are marked
+/// in a list of all rows, which takes less time than sorting them.
+fn put_in_plan_order(chunks: &[RecordBatch], picks: &mut Vec<Pick>) -> Vec<u32> {
+    const NONE: u32 = u32::MAX;
+    let mut marks: Vec<Vec<u32>> = chunks.iter().map(|chunk| vec![NONE; chunk.num_rows()]).collect();
+    for (place, pick) in (0u32..).zip(picks.iter()) {
+        marks[pick.source()][pick.row()] = place;
+    }
+    let mut places = Vec::with_capacity(picks.len());
+    picks.clear();
+    for (source, marks) in (0u32..).zip(&marks) {
+        for (row, &place) in (0u32..).zip(marks).filter(|(_, place)| **place != NONE) {
+            picks.push(Pick { source, row });
+            places.push(place);
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int64Array;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn marked_rows_come_in_the_order_of_sorted_ones(
+            picked in prop::collection::vec(prop::collection::vec(any::<bool>(), 0..20), 0..5),
+            shift in 0u32..11,
+        ) {
+            let chunk = |rows: usize| {
+                let column: ArrayRef = Arc::new(Int64Array::from(vec![0; rows]));
+                RecordBatch::try_from_iter([("c", column)]).unwrap()
+            };
+            let chunks: Vec<RecordBatch> = picked.iter().map(|rows| chunk(rows.len())).collect();
+            let mut picks: Vec<Pick> = Vec::new();
+            for (source, rows) in picked.iter().enumerate() {
+                picks.extend((0..rows.len()).filter(|&row| rows[row]).map(|row| Pick::new(source, row)));
+            }
+            let sorted = picks.clone();
+            picks.sort_by_key(|pick| (pick.row * 7 + pick.source * 3 + shift) % 11);
+            let given = picks.clone();
+            let places = put_in_plan_order(&chunks, &mut picks);
+            prop_assert_eq!(&picks, &sorted);
+            let at: Vec<Pick> = places.iter().map(|&place| given[place as usize]).collect();
+            prop_assert_eq!(at, sorted);
+        }
+    }
 }

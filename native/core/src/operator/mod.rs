@@ -37,7 +37,7 @@ pub use keyed_function::{
 };
 pub use output::{Ordered, Origin, Output, Place, Quarantined};
 pub use partials::Call;
-pub use plan_order::{in_plan_order, places_of};
+pub use plan_order::{Blocks, Places, in_plan_order, places_of};
 pub use processor::{
     Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
     Written,

@@ -29,6 +29,8 @@ pub enum Origin {
     Due(Vec<i64>),
     /// For their keys, once all rows of the pass were known.
     Keys,
+    /// Each for its own reason.
+    Each(Vec<Place>),
 }
 
 impl Origin {
@@ -37,6 +39,7 @@ impl Origin {
             Self::Rows(rows) => Place::Row(rows[row]),
             Self::Due(times_ms) => Place::Due(times_ms[row]),
             Self::Keys => Place::Key,
+            Self::Each(places) => places[row],
         }
     }
 
@@ -49,6 +52,7 @@ impl Origin {
             Self::Rows(rows) => rows.len() == count,
             Self::Due(times_ms) => times_ms.len() == count,
             Self::Keys => true,
+            Self::Each(places) => places.len() == count,
         }
     }
 }
@@ -77,8 +81,8 @@ pub struct Ordered {
     /// Their order numbers. If rows are sorted by key, they rise from row to row, and depend on the rows of the same hash
     /// group alone, so they are the same for any cut of the hash space that does not cut a group.
     pub numbers: Vec<i64>,
-    /// Why each was emitted; empty unless that was asked for.
-    pub places: Vec<Place>,
+    /// Why they were emitted; for their keys unless that was asked for.
+    pub origin: Origin,
 }
 
 /// Rows that were emitted together.
@@ -213,17 +217,15 @@ impl Output {
                 Some(by) => order_numbers(by.iter().map(|&key| only.keys.hash(key as usize))),
                 None => order_numbers(only.keys.hashes().iter().copied()),
             };
-            let count = if self.keeps_origins { only.rows.num_rows() } else { 0 };
-            let places = (0..count).map(|row| only.origin.at(row)).collect();
-            return Ok(Ordered { rows: only.rows, numbers, places });
+            return Ok(Ordered { rows: only.rows, numbers, origin: only.origin });
         }
         let emitted = self.emitted.into_iter().map(Emitted::spread).collect::<Result<Vec<_>>>()?;
         let addresses = (0..).zip(&emitted).flat_map(|(part, one)| (0..one.keys.len()).map(move |row| (part, row)));
         let mut order: Vec<(usize, usize)> = addresses.collect();
         order.sort_by(|a, b| emitted[a.0].keys.cmp_at(a.1, &emitted[b.0].keys, b.1));
         let numbers = order_numbers(order.iter().map(|&(part, row)| emitted[part].keys.hash(row)));
-        let with_places = if self.keeps_origins { order.as_slice() } else { &[] };
-        let places = with_places.iter().map(|&(part, row)| emitted[part].origin.at(row)).collect();
+        let places = || order.iter().map(|&(part, row)| emitted[part].origin.at(row)).collect();
+        let origin = if self.keeps_origins { Origin::Each(places()) } else { Origin::Keys };
         let picks: Vec<Pick> = order.iter().map(|&(part, row)| Pick::new(part, row)).collect();
         let column = |(number, field): (usize, &FieldRef)| {
             let parts: Vec<&dyn Array> = emitted.iter().map(|one| one.rows.column(number).as_ref()).collect();
@@ -232,7 +234,7 @@ impl Output {
         let columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        Ok(Ordered { rows, numbers, places })
+        Ok(Ordered { rows, numbers, origin })
     }
 }
 

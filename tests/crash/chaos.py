@@ -163,6 +163,9 @@ class Storm:
         self.counts: Counter[str] = Counter()
         self.running: list[Started] = []
         self.files = self.roots = 0
+        self.oldest = -1
+        """The oldest version to go back to. Before it, the files of an original would stay in the sinks of a copy."""
+        self.first_version = -1
 
     def blow(self, seconds: float) -> None:
         """Disturb for so long, then let all processes end, and run until nothing is left to do."""
@@ -235,11 +238,8 @@ class Storm:
         return list(self.chance.choices(list(commands), list(commands.values()))[0])
 
     def _some_version(self) -> int:
-        return max(
-            -1,
-            len(list(self.place.store.list(f"{self.place.root}/chaos/branches/main/commits/")))
-            - self.chance.randint(2, 5),
-        )
+        commits = self.place.store.list(f"{self.place.root}/chaos/branches/main/commits/")
+        return max(self.oldest, len(list(commits)) - self.chance.randint(2, 5))
 
     def _kill(self) -> None:
         if self.running and self.chance.random() < 0.4:

@@ -51,7 +51,7 @@ def copied(storm: Storm) -> None:
     storm.must("publish")
     before, there = storm.place, storm.next_place()
     _copy(before.store, f"{before.root}/", f"{there.root}/")
-    storm.place = there
+    storm.place, storm.oldest = there, _head(storm)
     storm.must("adopt", "--copy", *WHY)
     storm.arrive()
     storm.must("run", *LOCAL, "--adopt-sink")

@@ -181,5 +181,5 @@ def test_a_time_before_a_promotion_names_the_first_version_that_counts(call: Cal
 def test_times_have_no_fraction_or_one_of_three_or_six_digits() -> None:
     times = [datetime(2030, 1, 1, 13, 21, 15, fraction, UTC) for fraction in (0, 710_000, 710_500)]
     assert [cell(time).plain for time in times] == [
-        "2030-01-01 13:21:15", "2030-01-01 13:21:15.710", "2030-01-01 13:21:15.710500",
+        "2030-01-01T13:21:15Z", "2030-01-01T13:21:15.710Z", "2030-01-01T13:21:15.710500Z",
     ]  # fmt: skip

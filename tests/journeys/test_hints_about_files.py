@@ -294,6 +294,10 @@ def test_a_copy_publishes_beside_the_original_or_instead_of_it_or_elsewhere(shop
         assert shop.rows() == shop.outputs("there")
         assert shop.open("there").publish(0) == ([2] if way == "adopt_sink" else [0, 1, 2])
         assert shop.rows() == shop.outputs("there"), "nothing is there twice"
+        plan = shop.open("there").rewind(0, "a test", dry_run=True)
+        assert plan.stays == ({"counts": [1]} if way == "adopt_sink" else {})
+        stays = "sink `counts`: files of the repository of which this is a copy stay: version 1"
+        assert (stays in plan.lines()) is (way == "adopt_sink")
 
 
 def test_a_copy_does_not_replace_files_whose_rows_it_no_longer_keeps(shop: Shop) -> None:

@@ -69,6 +69,9 @@ def test_open_takes_the_root_of_the_environment(shop: Path, monkeypatch: pytest.
     monkeypatch.setenv("TIDEMILL_ROOT", str(shop.parent / "lake"))
     tm.open(tm.load("shop.py")).init()
     assert (shop.parent / "lake/shop/refs").is_dir()
+    assert tm.read(pipeline="shop").head is None and tm.read(None, "shop").head is None
+    with pytest.raises(tm.InvalidInput, match="read: the name of the pipeline is missing"):
+        tm.read(str(shop.parent / "lake"))
     tm.open(tm.load("shop.py"), "other").init()
     assert (shop.parent / "other/shop/refs").is_dir()
 

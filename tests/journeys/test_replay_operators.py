@@ -105,7 +105,7 @@ def everything(r: tm.Repository, operators: Any = OPERATORS) -> dict[str, Any]:
             found[f"{commit.version} {operator}"] = state(r, operator, commit.version)
         for sink in sorted(commit.sinks):
             found[f"{commit.version} {sink}"] = r.outputs(commit.version, sink).to_pylist()
-        found[f"{commit.version} quarantine"] = r.quarantine(commit.version).to_pylist()
+        found[f"{commit.version} quarantine"] = r.quarantine(commit.version).drop_columns(["requeued"]).to_pylist()
         found[f"{commit.version} counts"] = (commit.counts, commit.watermarks, commit.batch_time_ms, commit.waiting)
         found[f"{commit.version} deadlines"] = commit.next_deadline
     return found

@@ -16,6 +16,7 @@ from tests.journeys.conftest import Call
 from tests.journeys.shop import PIPELINE
 from tests.servers.s3 import S3Server
 from tests.world import World, run
+from tidemill.cli import render
 from tidemill.errors import Exit
 from tidemill.store import open_store
 
@@ -242,8 +243,21 @@ def test_the_commands_print_the_same(tmp_path: Path, call: Call, monkeypatch: An
         table = call("log", place, "--files")[1]
         assert [f"`000{number}.csv` of source `source`" in table for number in range(4)] == [True, True, True, False]
         assert "`0000.csv`" not in call("log", place)[1]
+        assert "version 0\n  `0000.csv` of source `source`\n" in table, "no line is wrapped"
         rows = [json.loads(line) for line in call("log", place, "--files", "--json")[1].splitlines()]
         assert [one["path"] for row in rows for one in row["files"]] == ["0002.csv", "0001.csv", "0000.csv"]
+
+
+def test_the_log_wraps_no_name_of_a_file_on_a_terminal(tmp_path: Path, call: Call, monkeypatch: Any) -> None:
+    name = f"{'long-' * 20}name.csv"
+    world = World(tmp_path)
+    world.put(name, [("a", 1)])
+    world.run()
+    monkeypatch.setattr(render, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    out = call("log", f"{world.root}/shop", "--files")[1]
+    assert f"version 0\n  `{name}` of source `source`\n" in out
+    assert max(len(line) for line in out.splitlines() if name not in line) <= 60, "the table is as wide as the terminal"
 
 
 def test_files_are_named_with_their_source_if_there_are_several(world: World, capsys: Any) -> None:

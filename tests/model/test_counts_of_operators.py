@@ -158,18 +158,24 @@ def test_a_share_that_no_operator_exceeds_is_no_reason_to_refuse(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize("late", ["drop", "quarantine"])
 def test_log_status_and_progress_say_what_was_lost_behind_an_operator(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    late: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    two_batches(world_of(tmp_path, "drop"))
+    two_batches(world_of(tmp_path, late))
     (tmp_path / "code.py").write_text(
         "from pathlib import Path\nfrom tests.model.test_counts_of_operators import world_of\n"
-        f"p = world_of(Path({str(tmp_path)!r}), 'drop').pipeline()\n"
+        f"p = world_of(Path({str(tmp_path)!r}), {late!r}).pipeline()\n"
     )
     code, lost = [f"{tmp_path}/code.py:p", f"--root={tmp_path}/root"], "1 late for `daily`, behind `sessions`"
     for words in (["run", *code, "--engine=local"], ["log", *code], ["status", *code]):
         assert main(words) == 0
-        assert lost in " ".join(capfd.readouterr().out.split()), words
+        out = capfd.readouterr().out
+        assert lost in " ".join(out.split()), words
+        if words[0] == "run":
+            last = out.splitlines()[-1]
+            assert last.startswith("version 1: 1 late for `once`, behind `sessions`")
+            assert last.endswith("; see `tidemill quarantine`") is (late == "quarantine")
     for words in (["log", *code, "--json"], ["status", *code, "--json"]):
         assert main(words) == 0
         assert lost in capfd.readouterr().out, words

@@ -98,6 +98,7 @@ def test_every_result_has_a_short_text_and_a_table(r: tm.Repository) -> None:
     assert pretty(r.head) == (
         f"Commit(version=1, kind=batch, batch time={r.status().batch_time!r}, rows=2, files=1, late=0, quarantined=0)"
     )
+    assert repr(r.head) == pretty(r.head)
     assert "changes=['the state becomes that of version 0', 'undone: version 1'" in pretty(results["plan"])
 
 
@@ -113,5 +114,9 @@ def test_lists_of_results_are_lists_that_show_a_table(r: tm.Repository, tmp_path
         found = Cells(one._repr_html_())  # type: ignore[attr-defined]
         assert found.tags <= TAGS and (found.texts or name == "sweep"), name
     assert [text for text in Cells(lists["log"]._repr_html_()).texts if text in "012"][::5] != []  # type: ignore[attr-defined]
+    assert "tag first" in Cells(r.log()._repr_html_()).texts  # type: ignore[attr-defined]
+    r.rewind(0, "a test")
+    said = Cells(r.log()._repr_html_()).texts  # type: ignore[attr-defined]
+    assert "to version 0" in said and "undone" in said and said.count("remarks") == 1
     assert Cells(lists["tags"]._repr_html_()).texts == ["name", "branch", "version", "first", "main", "0"]  # type: ignore[attr-defined]
     assert r.history("counts", EVIL.replace('"', ""))._repr_html_().count("<script>") == 0  # type: ignore[attr-defined]

@@ -55,6 +55,8 @@ class RewindPlan(ActionPlan):
     without: list[SourceFile]
     gone: list[SourceFile]
     ends_plan: int | None
+    stays: dict[str, list[int]]
+    """By sink, versions that are undone, but stay in files of the repository of which this is a copy."""
     functions: frozenset[str]
     places: dict[str, str]
     """By sink of this code: where it publishes."""
@@ -103,6 +105,10 @@ class RewindPlan(ActionPlan):
             is_function = sink in self.functions
             done = "function is called again with the rows of" if is_function else "files are published again:"
             lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
+        lines += [
+            f"sink `{sink}`: files of the repository of which this is a copy stay: {versions_of(those)}"
+            for sink, those in self.stays.items()
+        ]
         if self.into is not None:
             name, added = self.into.name, self.into.added
             of = {sink: versions_of([one.version for one in those]) for sink, those in added.items()}
@@ -142,6 +148,7 @@ class RewindPlan(ActionPlan):
             "gone": [[file.source, file.path] for file in self.gone],
             "withdraws": self.withdraws,
             "adds": self.adds,
+            "stays": self.stays,
             "readers": [[one.pipeline, one.source, one.sink] for one in self.readers],
             **super().as_dict(),
         }
@@ -240,6 +247,7 @@ class Rewind(CommitAction):
         from ..branches.inside import words
         from ..branches.readers import readers_of
         from ..forgetting.left_again import forgets_outside
+        from ..publishing.publish import shown_by_original
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps
@@ -272,6 +280,7 @@ class Rewind(CommitAction):
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],
             ends_plan=None if seen.plan is None else seen.plan.number,
+            stays=shown_by_original(repo, [repo.log.commit(version) for version in change.undone]),
             places={name: output.sink.uri for name, output in outputs if output.sink is not None},
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
             readers=readers_of(repo, list(change.withdraws)),

@@ -205,12 +205,12 @@ def _branch_of(repo: Opened, version: int) -> str:
 def _promoted_in(repo: Opened, version: int) -> int:
     """Return the version that promoted what a version shows: itself, unless it is a rewind into a promotion."""
     made = repo.log.commit(version)
-    if made.kind != "rewind" or made.promoted is None:
+    if made.restores is None or made.promoted is None:
         return version
     for earlier in sorted((one for one in made.promotions if one < version), reverse=True):
         before = repo.log.commit(earlier)
         is_same = before.promoted is not None and before.promoted.branch == made.promoted.branch
-        if is_same and before.kind == "promote":
+        if is_same and before.restores is None:
             return earlier
     return version
 

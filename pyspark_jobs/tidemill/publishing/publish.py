@@ -157,7 +157,10 @@ def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     of which files of the original of this copy are there. A function is called again only if `only` names it.
     """
     commits = list(repo.log.commits(since))
-    theirs = _shown_by_original(repo, commits)
+    theirs = shown_by_original(repo, commits)
+    for sink, versions in theirs.items():
+        LOG.warning("sink `%s`: the rows of %s are not published again, because files of the repository of which this "
+                    "is a copy have them", sink, versions_of(versions))  # fmt: skip
     _warn_of_lost(repo, [work for commit in commits for work in works(repo, commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
@@ -171,19 +174,17 @@ def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     return done
 
 
-def _shown_by_original(repo: Opened, commits: Sequence[Commit]) -> dict[str, set[int]]:
-    """Return by sink the versions that files show which the original of this copy published. A warning names them."""
+def shown_by_original(repo: Opened, commits: Iterable[Commit]) -> dict[str, list[int]]:
+    """Return by sink the versions among `commits` that files show which the original of this copy published."""
     uuid = repo.initialised().uuid
     before = {one.version: one.pipeline_uuid for one in commits if one.pipeline_uuid != uuid}
-    found: dict[str, set[int]] = {}
+    found: dict[str, list[int]] = {}
     for output in repo.job.outputs.values() if before and repo.publishes else ():
         if output.sink is not None and output.sink.path:
             there = (one for one in asked.seen(output.sink, place_of(repo, output.name)) if not one.is_ours)
-            versions = {one.version for one in there if before.get(one.version, "").startswith(one.uuid)}
+            versions = {one.version for one in there if before.get(one.version, "").startswith(one.uuid or "-")}
             if versions:
-                found[output.name] = versions
-                LOG.warning("sink `%s`: %s stay in files of the repository of which this is a copy, and are not "
-                            "published again", output.name, versions_of(sorted(versions)))  # fmt: skip
+                found[output.name] = sorted(versions)
     return found
 
 

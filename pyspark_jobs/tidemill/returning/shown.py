@@ -20,7 +20,7 @@ from ..schema.kernels import pc
 from .export import ROW_ID, check_source, export
 from .requeued_before import came_back, quarantined_by
 
-REQUEUED = "requeued"
+_REQUEUED = "requeued"
 """The column with the version that gave a row back, or null."""
 
 
@@ -47,10 +47,12 @@ def _with_requeued(repo: Opened, version: VersionSpec | None, rows: pa.Table) ->
             for place, by in _came_back(of, of.log.commit(number), plain).items():
                 if place < len(at):
                     found[at[place]] = by
-    return rows.append_column(REQUEUED, int64_array(found))
+    return rows.append_column(_REQUEUED, int64_array(found))
 
 
 def _came_back(repo: Opened, commit: Commit, rows: list[dict[str, Any]]) -> dict[int, int]:
+    if commit.replays is not None:
+        return {}  # rows that the repeated version has requeued cannot be distinguished from others of their files
     try:
         return came_back(repo, repo.head(), commit, quarantined_by(repo, commit), rows)
     except InvalidInput:  # what was requeued is no longer kept

@@ -368,7 +368,7 @@ def _publish(repo: Opened, work: _Work, there: Mapping[str, ListedObject] | None
         )
         if not is_first:
             _withdraw_if_late(repo, work, shown.names.values())
-        elif folder is not None:  # after the record, so that no promotion takes over what is deleted here
+        elif half_done and folder is not None:  # after the record, so that no promotion takes over what is deleted here
             folder.remove(place, half_done)
     return True
 

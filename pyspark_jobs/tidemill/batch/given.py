@@ -20,7 +20,7 @@ from ..schema import int64_array
 from ..schema.kernels import pc
 from ..sources.contract import ROW
 from ..values import dataclass
-from .places import Places, after_all, detach, joined
+from .places import Places, after_all, detach
 from .wire import Chunk, ChunkHead
 
 
@@ -33,7 +33,7 @@ class Arrived:
     @functools.cached_property
     def places(self) -> Places:
         """The places of the rows of all chunks."""
-        return self._places[0] if len(self._places) == 1 else joined(self._places)
+        return self._places[0] if len(self._places) == 1 else Places.joined(self._places)
 
     @functools.cached_property
     def ends(self) -> list[int]:

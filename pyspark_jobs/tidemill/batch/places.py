@@ -40,6 +40,12 @@ class Places:
     """The block of each row, or the one that all rows are of."""
     rows: pa.Array
 
+    @staticmethod
+    def joined(parts: Sequence[Places]) -> Places:
+        """Return the places of the rows of some chunks, one after the other."""
+        blocks = pa.concat_arrays([one.block_of_each() for one in parts])
+        return Places(blocks, pa.concat_arrays([one.rows for one in parts]))
+
     def take(self, at: pa.Array) -> Places:
         """Return the places of some of the rows; places after all for nulls."""
         blocks = self.blocks if isinstance(self.blocks, int) else call("take", self.blocks, at)
@@ -94,13 +100,6 @@ def _known(blocks: pa.Array | int, rows: pa.Array) -> Places:
     given = int64_scalar(blocks) if isinstance(blocks, int) else blocks
     blocks = call("if_else", call("is_valid", rows), given, int64_scalar(AFTER_ALL))
     return Places(blocks, call("coalesce", rows, int64_scalar(BEFORE_TIMES)))
-
-
-def joined(parts: Sequence[Places]) -> Places:
-    """Return the places of the rows of some chunks, one after the other."""
-    return Places(
-        pa.concat_arrays([one.block_of_each() for one in parts]), pa.concat_arrays([one.rows for one in parts])
-    )
 
 
 def of_prepared(prepared: Any, values: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tidemill.batch import places
-from tidemill.batch.places import AFTER_ALL, BEFORE_TIMES, MANY_ROWS, Places, attach, detach, joined, of_block
+from tidemill.batch.places import AFTER_ALL, BEFORE_TIMES, MANY_ROWS, Places, attach, detach, of_block
 from tidemill.sources.contract import ROW
 
 Pairs = list[tuple[int, int]]
@@ -68,7 +68,7 @@ def test_a_place_is_the_split_the_block_and_the_row_there() -> None:
     assert of_block(5, 2, values(2)).of_rows() == [(5, None), (5, None)], "a step lost their numbers"
     assert places.after_all(2).of_rows() == [None, None]
     in_order = [of_block(4, 9, numbered), of_block(5, 0, values(3)), of_block(5, 1, values(3)), places.after_all(1)]
-    found = plain(joined(in_order))
+    found = plain(Places.joined(in_order))
     assert found == sorted(found)
     assert found == [pair for part in in_order for pair in plain(part)]
 

@@ -238,7 +238,7 @@ def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_pat
     r = six(tmp_path)
     [stalled] = publishing.works(r.opened, r.commit(2))
     r.maintain(compact_sinks=True)
-    assert publishing._publish(opened(tmp_path).opened, stalled)
+    assert publishing.publish_work(opened(tmp_path).opened, stalled)
     assert [row["version"] for row in published(tmp_path)] == list(range(6))
 
 

@@ -231,19 +231,19 @@ def test_a_publisher_of_a_withdrawn_version_leaves_what_the_promotion_took(
     r.replay(0, into="fix", engine="local")
     stalled = shop.open(init=False).opened
     work = next(publishing.works(stalled, stalled.log.commit(2)))
-    claim = publishing._claim
+    claim = publishing.claim
 
     def late(repo: Any, record: Any) -> bool:
         if record.version != 3:
             return claim(repo, record)
-        monkeypatch.setattr(publishing, "_claim", claim)
-        assert publishing._publish(stalled, work)
+        monkeypatch.setattr(publishing, "claim", claim)
+        assert publishing.publish_work(stalled, work)
         if dies_before_it_is_recorded:
             raise KeyboardInterrupt
         return claim(repo, record)
 
     before = files(shop)
-    monkeypatch.setattr(publishing, "_claim", late)
+    monkeypatch.setattr(publishing, "claim", late)
     if dies_before_it_is_recorded:
         with pytest.raises(KeyboardInterrupt):
             r.promote("fix", reason="a test")
@@ -251,7 +251,7 @@ def test_a_publisher_of_a_withdrawn_version_leaves_what_the_promotion_took(
         r.promote("fix", reason="a test")
     shop.build = shop.fixed.build
     shop.run()
-    assert publishing._publish(stalled, work)
+    assert publishing.publish_work(stalled, work)
     kept = of_version(before, 0) | of_version(before, 2)
     assert kept.items() <= files(shop).items()
     assert shop.rows() == FIXED
@@ -271,13 +271,13 @@ def test_a_publisher_of_a_promotion_that_was_undone_meanwhile(
     before = files(shop)
     if dies:
         with monkeypatch.context() as patched:
-            patched.setattr(publishing, "_claim", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patched.setattr(publishing, "claim", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                publishing._publish(stalled, work)
+                publishing.publish_work(stalled, work)
         assert files(shop).keys() > before.keys()
         shop.run()
     else:
-        publishing._publish(stalled, work)
+        publishing.publish_work(stalled, work)
         assert files(shop).keys() == before.keys()
         shop.run()
     rows = shop.rows()

@@ -139,7 +139,7 @@ def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_pat
     r = three(tmp_path)
     stalled = [work for work in publishing.works(r.opened, r.commit(2)) if work.files]
     r.rewind(0, "a test")
-    assert publishing._publish(opened(tmp_path).opened, stalled[0])  # it copies, and finds the record there
+    assert publishing.publish_work(opened(tmp_path).opened, stalled[0])  # it copies, and finds the record there
     assert [row["version"] for row in published(tmp_path)] == [0]
 
 

@@ -23,7 +23,7 @@ from tidemill.store import open_store
 def dies_before_publishing(act: Callable[[], Any]) -> None:
     """Commit, and die before anything of it is published."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(publishing, "_publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(publishing, "publish_work", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             act()
 
@@ -117,7 +117,7 @@ def test_a_process_that_stalled_publishes_no_version_that_was_withdrawn(tmp_path
     opened(tmp_path).rewind(1, "output lost")
     for path, data in saved.items():
         path.write_bytes(data)
-    publishing._publish(stalled.opened, work)
+    publishing.publish_work(stalled.opened, work)
     assert same_rows(opened(tmp_path), tmp_path) == [("a", 1, 0), ("b", 1, 1)]
 
 

@@ -35,7 +35,7 @@ def dies_in_publishing(patch: pytest.MonkeyPatch, action: Callable[[], Any]) -> 
         if not done:
             done.append(1)
             with patch.context() as inner:
-                inner.setattr(publishing, "_publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+                inner.setattr(publishing, "publish_work", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
                 with pytest.raises(KeyboardInterrupt):
                     action()
         return found

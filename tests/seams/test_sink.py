@@ -76,7 +76,7 @@ def test_each_version_is_one_transaction_that_its_record_names(world: Counts) ->
 def test_a_run_that_dies_before_the_record_adds_nothing_twice(world: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
     world.batch(*FIRST)
     with monkeypatch.context() as patch:
-        patch.setattr(publishing, "_claim", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(publishing, "claim", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             world.batch(("a", 2))
     assert world.shown() == [("a", 1), ("a", 3), ("b", 1)]
@@ -98,7 +98,7 @@ def test_a_process_that_stalled_adds_no_version_that_was_withdrawn(world: Counts
     [stalled] = publishing.works(r.opened, r.commit(2))
     r.rewind(1, "wrong")
     before = world.shown()
-    publishing._publish(world.open().opened, stalled)
+    publishing.publish_work(world.open().opened, stalled)
     assert world.shown() == before == [("a", 1), ("a", 3), ("b", 1)]
 
 

@@ -247,7 +247,7 @@ class Rewind(CommitAction):
         from ..branches.inside import words
         from ..branches.readers import readers_of
         from ..forgetting.left_again import forgets_outside
-        from ..publishing.publish import shown_by_original
+        from ..publishing.again import shown_by_original
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps

@@ -22,7 +22,7 @@ from ..protocol.records import Parent
 from ..protocol.refs import MAIN, BranchRef, Refs, branch_id
 from ..protocol.refs_log import position
 from ..protocol.retained import refuse_if_gone
-from ..publishing.publish import place_of
+from ..publishing.works import place_of
 from ..reading.read import version_as_of
 from ..repo.identity import check_root
 from ..repo.open import publishing_to

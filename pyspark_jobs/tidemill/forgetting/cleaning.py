@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..errors import CorruptState, TidemillError
 from ..protocol.records import Commit, digest
-from ..publishing.publish import place_of
+from ..publishing.works import place_of
 from ..repo.opened import Opened
 from ..schema.kernels import pc
 from ..sinks.forms import staged

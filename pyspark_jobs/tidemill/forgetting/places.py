@@ -16,7 +16,7 @@ from .. import names
 from ..protocol.codec import decode
 from ..protocol.history import is_shown
 from ..protocol.records import Commit, Published
-from ..publishing.publish import place_of
+from ..publishing.works import place_of
 from ..repo.opened import Opened
 from ..schema import to_arrow
 from ..sinks import recorded_folder

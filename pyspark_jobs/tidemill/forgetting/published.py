@@ -17,7 +17,7 @@ from ..errors import CorruptState, InvalidInput
 from ..protocol.history import is_shown
 from ..protocol.records import AddedOutput, Commit, OutputFile, Published, VersionOf, digest
 from ..protocol.refs import MAIN
-from ..publishing.publish import place_of, read_record
+from ..publishing.works import place_of, read_record
 from ..repo.opened import Opened
 from ..schema import to_arrow
 from ..schema.kernels import pc

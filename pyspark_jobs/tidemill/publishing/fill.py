@@ -31,7 +31,7 @@ from ..values import dataclass
 from .correct import correct
 from .filled import added_later
 from .owners import NOT_SHARED, described
-from .publish import place_of
+from .works import place_of
 
 LOG = logging.getLogger("tidemill")
 

@@ -14,7 +14,7 @@ from ..protocol.records import Commit
 from ..repo.opened import Opened
 from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen, Sink
-from .publish import place_of
+from .works import place_of
 
 RECENT_MS = 3_600_000
 """A head of at most this age counts as the newest one if looking would list all partition folders on S3."""

@@ -21,7 +21,10 @@ from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen
 from ..store import relative_folder
 from ..values import dataclass
-from .publish import place_of, published_through, seen_by_record, take_over
+from .again import take_over
+from .publish import published_through
+from .taken_over import seen_by_record
+from .works import place_of
 
 LOG = logging.getLogger("tidemill")
 

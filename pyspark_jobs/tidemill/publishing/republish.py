@@ -13,9 +13,10 @@ from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, number_of_version
 from ..spelling import unknown
 from ..store.probe import probe
+from .again import republish
 from .fill import fill
 from .owners import Accepted, check_owners
-from .publish import repair, republish
+from .publish import repair
 
 
 def publish_again(repo: Opened, since: VersionSpec | None = None, sink: str | None = None) -> list[int]:

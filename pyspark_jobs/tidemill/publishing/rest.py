@@ -18,7 +18,7 @@ from ..sinks.asked import sink_folder
 from ..sinks.joined import only_versions
 from ..sinks.public import parsed
 from ..values import dataclass
-from .publish import place_of, read_record
+from .works import place_of, read_record
 
 LOG = logging.getLogger("tidemill")
 

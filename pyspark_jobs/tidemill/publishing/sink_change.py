@@ -20,9 +20,9 @@ from ..sinks.asked import sink_folder
 from ..sinks.joined import can_join
 from ..values import dataclass
 from .filled import added_again
-from .publish import read_record
 from .rest import Rest, Writing, store_rest
 from .withdraw import published_sinks, refuse_unless_shown_again, refuse_unless_withdrawable
+from .works import read_record
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from ..sinks import asked, recorded_folder
 from ..sinks.contract import Seen, Sink
 from ..sinks.folder import Folder
 from .former_sinks import check_former, places_of
-from .publish import NOT_DESCRIBED, place_of, read_record, seen_by_record, works
+from .taken_over import seen_by_record
+from .works import NOT_DESCRIBED, place_of, read_record, works
 
 LOG = logging.getLogger("tidemill")
 

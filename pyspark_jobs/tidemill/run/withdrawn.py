@@ -21,7 +21,7 @@ from ..protocol.history import corrections, is_effective, last_forget
 from ..protocol.kinds import rules_of
 from ..protocol.records import Commit, Published, SinkRead, VersionOf
 from ..protocol.refs import MAIN
-from ..publishing.publish import read_record
+from ..publishing.works import read_record
 from ..repo.ledger_versions import line_of, version_before
 from ..repo.opened import Opened
 from ..repo.recorded import open_recorded

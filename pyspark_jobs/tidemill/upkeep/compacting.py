@@ -27,7 +27,9 @@ from ..protocol.records import Published as Record
 from ..protocol.refs import MAIN
 from ..protocol.successor import Origin
 from ..publishing.correct import correct
-from ..publishing.publish import place_of, read_record, repair, seen_by_record
+from ..publishing.publish import repair
+from ..publishing.taken_over import seen_by_record
+from ..publishing.works import place_of, read_record
 from ..repo.discard import discard_unless_named, discarded_if_full
 from ..repo.opened import Opened
 from ..sinks.asked import sink_folder

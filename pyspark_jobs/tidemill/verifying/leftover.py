@@ -18,8 +18,8 @@ from ..protocol.named import Object
 from ..protocol.records import Commit, VersionOf
 from ..protocol.refs import Refs
 from ..protocol.retained import is_kept
-from ..publishing.publish import place_of, works
 from ..publishing.withdraw import has_all_files
+from ..publishing.works import place_of, works
 from ..repo.opened import Opened
 from ..repo.stored import fault_in
 from ..sinks.contract import Seen, Sink

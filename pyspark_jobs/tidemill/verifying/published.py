@@ -16,7 +16,7 @@ from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
 from ..protocol.refs import Refs
-from ..publishing.publish import place_of, works
+from ..publishing.works import place_of, works
 from ..repo.opened import Opened
 from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen, Sink

@@ -50,6 +50,9 @@ class NotebookList(list[_T]):
         super().__init__(found)
         self._remarks = remarks
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NotebookList, (list(self),)  # another process cannot ask for the remarks
+
     def _repr_html_(self) -> str:
         rows = [dict(one.in_notebook()) for one in self[:_MOST_ROWS] if isinstance(one, NotebookResult)]
         if self._remarks is not None and rows:

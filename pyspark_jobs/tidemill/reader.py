@@ -169,9 +169,9 @@ class Reader:
         source: str | None = None,
         export: bool = False,
     ) -> pa.Table:
-        """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`
-        or `ahead`), the operators that did not take the row, the version that quarantined it, and in `requeued` the
-        version that gave it back, if one did.
+        """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`,
+        `ahead`, or `forgotten`, of which nothing else is left), the operators that did not take the row, the version
+        that quarantined it, and in `requeued` the version that gave it back, if one did.
 
         `version`: rows of this version only, by its number or a tag, or of another branch as `"fix@12"`; default: of
         all versions that are kept, without those that a rewind undid. `source`: only those of this source. `limit`:

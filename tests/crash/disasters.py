@@ -79,6 +79,7 @@ def lost_file(storm: Storm) -> None:
     versions = {entry.name: _PUBLISHED.search(entry.name) for entry in store.list("sinks/")}
     kept = {name: int(found[1]) for name, found in versions.items() if found and int(found[1]) >= floor}
     if not kept:
+        storm.counts["nothing to lose"] += 1
         return
     name, before = storm.chance.choice(sorted(kept)), _published(storm)
     store.delete(name)

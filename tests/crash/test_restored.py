@@ -24,7 +24,7 @@ PARTS = ("refs", "branches", "state", "output", "quarantine", "published")
 OLDER = MORE + 1
 SAMPLE = 25
 MANY = {"memory": 25, "folder": 20}
-"""How many combinations a slow test tries, of 728."""
+"""How many combinations a slow test tries, of 728. An exhaustive run tries all."""
 
 
 def in_repository(world: Place, *parts: str) -> tuple[str, ...]:

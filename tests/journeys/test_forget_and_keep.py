@@ -48,6 +48,15 @@ def test_all_versions_stay_readable_and_none_shows_the_person(tmp_path: Path) ->
     assert (found.problems, found.forgotten_keys) == ([], 1)
 
 
+def test_after_a_forget_that_gave_up_earlier_versions_none_can_be_kept(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    forget_alice(r, rewrite=False)
+    for dry_run in (True, False):
+        with pytest.raises(tm.InvalidInput, match="version 2 has removed the keys and gives up all earlier versions"):
+            forget_alice(r, dry_run=dry_run)
+    assert forget_alice(r, rewrite=False).version == 2
+
+
 def test_history_differences_and_rewinds_work_across_the_forget(tmp_path: Path) -> None:
     r = shop(tmp_path)
     changes = [(one.version, one.value) for one in r.history("spend", "carol")]
@@ -58,7 +67,7 @@ def test_history_differences_and_rewinds_work_across_the_forget(tmp_path: Path) 
     assert set(r.diff(0, 1, operator="spend").table.column("who").to_pylist()) == {"carol", None}
     assert state(r, "spend", "first") == {BOB: 7, "carol": 4, None: 6}
     lines = r.rewind("first", "a test", dry_run=True).lines()
-    assert "they bring no keys back that version 2 forgot after they had arrived" in lines
+    assert "keys that version 2 forgot are left out of these files" in lines
     r.rewind("first", "a test")
     assert totals(r) == {BOB: 7, "carol": 4, None: 6}
     run(r)
@@ -95,10 +104,7 @@ def test_both_ways_say_what_they_cost(tmp_path: Path) -> None:
     assert r.head.version == 1
     assert "versions 0–1 will no longer be readable" in plain.lines()
     [line] = [one for one in plain.lines() if "--rewrite" in one]
-    assert line == (
-        f"`--rewrite` would keep them: it searches {plain.objects} objects ({plain.size:,} bytes), and rewrites those "
-        "with the keys"
-    )
+    assert line == (f"`--rewrite` would keep them; it has to read {plain.objects} objects ({plain.size:,} bytes)")
     [line] = [one for one in kept.lines() if "--rewrite" in one]
     assert line == (
         f"versions 0–1 stay readable: {kept.objects} objects ({kept.size:,} bytes) with the keys will be rewritten; "

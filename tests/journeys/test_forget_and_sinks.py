@@ -78,4 +78,4 @@ def test_a_forget_of_a_copy_names_the_files_of_the_original(tmp_path: Path) -> N
     copy.run(adopt_sink=True)
     plan = copy.open().forget("users", ["u1"], "a test", {"users": "user"}, missing_ok=True, dry_run=True)
     [file] = (tmp_path / "world/sinks/users").glob("*-0000000000-*")
-    assert f"{file.as_uri()}: the repository published it of which this is a copy" in plan.left
+    assert f"{file.as_uri()}: published by the original of this copy" in plan.left

@@ -185,7 +185,7 @@ def test_files_of_the_repository_of_which_this_is_a_copy_are_an_error_by_name(tm
     shutil.copytree(tmp_path / "root", tmp_path / "copy")
     copied = again(tmp_path).but(root="copy").open(init=False)
     copied.adopt("a test", copy=True)
-    with pytest.raises(tm.InvalidInput, match="the repository published there of which this is a copy") as error:
+    with pytest.raises(tm.InvalidInput, match="published by the original of this copy") as error:
         copied.forget(PERSONAL, "request 17")
     folders = [(tmp_path / name).as_uri() for name in SINKS]
     assert all(f"folder `{one}`" in error.value.message for one in folders)

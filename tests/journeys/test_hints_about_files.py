@@ -296,7 +296,7 @@ def test_a_copy_publishes_beside_the_original_or_instead_of_it_or_elsewhere(shop
         assert shop.rows() == shop.outputs("there"), "nothing is there twice"
         plan = shop.open("there").rewind(0, "a test", dry_run=True)
         assert plan.stays == ({"counts": [1]} if way == "adopt_sink" else {})
-        stays = "sink `counts`: files of the repository of which this is a copy stay: version 1"
+        stays = "sink `counts`: the original's files of version 1 stay"
         assert (stays in plan.lines()) is (way == "adopt_sink")
 
 

@@ -109,7 +109,7 @@ def test_a_pipeline_that_reads_the_sink_reads_only_what_changed(shop: Shop) -> N
     reader = totals(shop.folder)
     reader.run()
     shop.promote()
-    with pytest.raises(tm.InvalidInput, match="has read 1 file that pipeline `shop` has withdrawn"):
+    with pytest.raises(tm.InvalidInput, match="pipeline `shop` withdrew 1 file from its sink"):
         reader.run()
     reader.open().skip(withdrawn=True, reason="it is corrected by the next file")
     reader.run()

@@ -37,13 +37,13 @@ def test_the_next_run_names_the_pipeline_the_version_and_the_rewind(shop: World)
     error = error_of(reader)
     message, end = error.message.split(gone)
     assert message == (
-        "source `changes` has read 1 file that pipeline `shop` has withdrawn from its sink `counts` since, for example "
-        "`"
+        "source `changes`: pipeline `shop` withdrew 1 file from its sink `counts` after this pipeline had read them, "
+        "for example `"
     )
-    assert end.partition("`")[2] == (": version 1 read it, and version 2 of `shop` (rewind: a bad file) withdrew it")
+    assert end.partition("`")[2] == (": read by version 1, withdrawn by version 2 of `shop` (rewind: a bad file)")
     assert error.hint == (
-        "`tidemill rewind --to 0` undoes what was read of them; the next run reads what the sink has now. Or `tidemill "
-        "skip --withdrawn` keeps what was read of them"
+        "`tidemill rewind --to 0` removes these rows, and the next run reads the sink as it is now. Or `tidemill "
+        "skip --withdrawn` keeps the rows"
     )
     assert error_of(reader).message == error.message  # idle runs say it again
     shop.run()
@@ -63,6 +63,18 @@ def test_the_rewind_of_the_hint_makes_the_reader_right(shop: World) -> None:
     assert reader.run() == []
 
 
+@pytest.mark.parametrize("rewrite", [True, False])
+def test_the_rewind_is_named_if_a_forget_of_the_reader_has_kept_that_version(shop: World, rewrite: bool) -> None:
+    reader = totals(shop.folder)
+    reader.open().forget("seen", ["a"], "a test", {"seen": "k"} if rewrite else None, rewrite=rewrite)
+    shop.open().rewind(0, reason="a bad file")
+    assert ("`tidemill rewind --to 0`" in str(error_of(reader).hint)) == rewrite
+    if rewrite:
+        reader.open().rewind(0, reason="as the hint says")
+        assert reader.run() == []
+        assert seen(reader) == {}
+
+
 def test_rows_can_be_kept_and_what_is_withdrawn_later_is_noticed(shop: World) -> None:
     reader = totals(shop.folder)
     shop.open().rewind(0, reason="a bad file")
@@ -77,7 +89,7 @@ def test_rows_can_be_kept_and_what_is_withdrawn_later_is_noticed(shop: World) ->
     assert seen(reader) == {"a": 1, "b": 2}
     shop.open().rewind(-1, reason="all of it")
     error = error_of(reader)
-    assert "has read 2 files that" in error.message
+    assert "withdrew 2 files from" in error.message
     assert "rewind --to -1`" in (error.hint or "")
     with pytest.raises(tm.InvalidInput, match="expected a file or `withdrawn`, found both"):
         reader.open().skip("x", withdrawn=True, reason="known")
@@ -128,7 +140,7 @@ def rewound_while_unpublished(shop: World) -> None:
 )
 def test_every_correction_that_withdraws_is_noticed(shop: World, withdraw: Step, version: int, kind: str) -> None:
     withdraw(shop)
-    assert f"version {version} of `shop` ({kind}) withdrew it" in error_of(totals(shop.folder)).message
+    assert f"withdrawn by version {version} of `shop` ({kind})" in error_of(totals(shop.folder)).message
 
 
 def moved(shop: World) -> None:
@@ -203,7 +215,7 @@ def test_on_a_branch_and_after_a_promotion_the_hint_names_its_versions(shop: Wor
     assert "`tidemill skip --withdrawn --branch fix`" in (error.value.hint or "")
     reader.open().promote("fix", reason="the same")
     error_after = error_of(reader)
-    assert ": version fix@1 read it" in error_after.message
+    assert ": read by version fix@1," in error_after.message
     assert "`tidemill rewind --to fix@0`" in (error_after.hint or "")
     reader.open().rewind("fix@0", reason="as the hint says")
     assert (reader.run(), seen(reader)) == ([], {"a": 1})
@@ -229,7 +241,7 @@ def test_the_shell_says_it_and_skips(shop: World, capsys: pytest.CaptureFixture[
     )
     where = [f"{code}:p", "--root", shop.root]
     assert main(["run", *where, "--engine", "local"]) == 1
-    assert "hint: `tidemill rewind --to 0` undoes what was read of them" in capsys.readouterr().err
+    assert "hint: `tidemill rewind --to 0` removes these rows" in capsys.readouterr().err
     assert main(["skip", *where, "--withdrawn", "--reason", "known", "--yes"]) == 0
     assert "skipped 1 file that `shop` withdrew, for example `shop.counts-" in capsys.readouterr().out
     assert main(["run", *where, "--engine", "local"]) == 3

@@ -69,7 +69,7 @@ def test_a_file_that_is_withdrawn_between_the_listing_and_the_look(
         assert (reader.run(), seen(reader)) == ([3], {"a": 1, "b": 1, "c": 1})
         return
     assert reader.run() == [2]
-    assert "version 2 read it" in error_of(reader).message
+    assert "read by version 2," in error_of(reader).message
 
 
 def test_a_file_that_another_run_has_read_meanwhile(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:

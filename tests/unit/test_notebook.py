@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,11 @@ def test_a_long_list_shows_its_first_elements_and_how_many_more() -> None:
     found = Cells(NotebookList([Evil()] * 70)._repr_html_())
     assert found.texts[-1] == "20 more" and found.texts.count("b") == 50
     assert Cells(NotebookList([])._repr_html_()).texts == []
+
+
+def test_a_list_of_results_reaches_another_process() -> None:
+    sent = pickle.loads(pickle.dumps(NotebookList([1, 2], remarks=lambda: ["one", "two"])))
+    assert (type(sent), sent) == (NotebookList, [1, 2])
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ class ForgetReport(ActionPlan):
             lines.append(f"{versions_of(range(first, last + 1))} will no longer be readable")
             if self.objects and self.done_in is None:
                 searched = f"{count_of(self.objects, 'object')} ({self.size:,} bytes)"
-                lines.append(f"`--rewrite` would keep them: it searches {searched}, and rewrites those with the keys")
+                lines.append(f"`--rewrite` would keep them; it has to read {searched}")
         if self.kept is not None and self.done_in is None:
             first, last = self.kept
             written = f"{count_of(self.objects, 'object')} ({self.size:,} bytes)"

@@ -71,7 +71,7 @@ class PromotePlan(ActionPlan):
         for sink, those in found.withdraws.items():
             lacks = "" if sink in self.declared else ", which this code does not have"
             stays = (
-                ", but for files that the branch has made, too" if sink in self.keeping and sink in found.adds else ""
+                ", except files that are the same on the branch" if sink in self.keeping and sink in found.adds else ""
             )
             yield f"sink `{sink}`{lacks}: what was published of {versions_of(those)} is withdrawn{stays}"
         for sink, those in found.adds.items():

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InvalidInput
 from ..forgetting import published as rewrite_published
 from ..forgetting import quarantine as rewrite_quarantine
 from ..forgetting import state as rewrite_state
@@ -137,10 +138,17 @@ def _is_done(head: Commit, task: ForgetTask) -> bool:
     made = [one for one in head.forgotten if one.version == head.version]
     if REWRITE in head.requires and not task.rewrite:
         return False  # earlier versions are still there
-    return all(
+    is_done = all(
         any(part.is_in(one) and one.columns == part.columns and one.left == task.left for one in made)
         for part in task.parts
     )
+    if is_done and task.rewrite and REWRITE not in head.requires:
+        raise InvalidInput(
+            f"forget: version {head.version} has removed the keys and gives up all earlier "
+            "versions, so none can be kept",
+            hint="call it without `--rewrite`; that completes what is left to do",
+        )
+    return is_done
 
 
 def _made(repo: Opened, head: Commit, task: ForgetTask, to: rewrite_state.ForgetTarget) -> _Made:
@@ -319,8 +327,7 @@ def _left(repo: Opened, task: ForgetTask, made: _Made, before: _Before) -> list[
     left += [f"{one}: published, and not there any more" for one in missing if one not in made.former.there]
     foreign = [one for found in made.sinks.values() for one in found.foreign]
     left += [
-        f"{one}: the repository published it of which this is a copy"
-        for one in dict.fromkeys((*foreign, *made.former.foreign))
+        f"{one}: published by the original of this copy" for one in dict.fromkeys((*foreign, *made.former.foreign))
     ]
     left += [f"sink `{name}`: {one}" for name, found in made.sinks.items() for one in found.elsewhere]
     if not is_of_person:

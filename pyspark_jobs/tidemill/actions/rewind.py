@@ -91,7 +91,7 @@ class RewindPlan(ActionPlan):
         if self.waiting:
             lines.append(f"{self._shown(self.waiting)} will be read again")
         if self.waiting and self.forgets:
-            lines.append(f"they bring no keys back that {versions_of(self.forgets)} forgot after they had arrived")
+            lines.append(f"keys that {versions_of(self.forgets)} forgot are left out of these files")
         lines += self.requeued
         if self.without:
             lines.append(f"{self._shown(self.without)} will not be read")
@@ -106,8 +106,7 @@ class RewindPlan(ActionPlan):
             done = "function is called again with the rows of" if is_function else "files are published again:"
             lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
         lines += [
-            f"sink `{sink}`: files of the repository of which this is a copy stay: {versions_of(those)}"
-            for sink, those in self.stays.items()
+            f"sink `{sink}`: the original's files of {versions_of(those)} stay" for sink, those in self.stays.items()
         ]
         if self.into is not None:
             name, added = self.into.name, self.into.added
@@ -143,6 +142,7 @@ class RewindPlan(ActionPlan):
             "results": self.results,
             "undone": self.undone,
             "waiting": [[file.source, file.path] for file in self.waiting],
+            "forgets": self.forgets,
             "requeued": self.requeued,
             "without": [[file.source, file.path] for file in self.without],
             "gone": [[file.source, file.path] for file in self.gone],
@@ -247,7 +247,7 @@ class Rewind(CommitAction):
         from ..branches.inside import words
         from ..branches.readers import readers_of
         from ..forgetting.left_again import forgets_outside
-        from ..publishing.again import shown_by_original
+        from ..publishing.copied import shown_by_original
         from ..publishing.sink_change import sink_change
         from ..repo.input_files import planned_files
         from ..repo.steps import Steps

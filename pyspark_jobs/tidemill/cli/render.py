@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..counts import count_of
+from ..quarantine.rows import FORGOTTEN
 from ..units import time_text
 from ..visible import visible
 
@@ -85,7 +86,8 @@ def quarantine_table(rows: pa.Table, width: int) -> Table:
 
 def _reason(row: Mapping[str, Any]) -> str:
     back = "" if row["requeued"] is None else f"requeued by version {row['requeued']}; "
-    return f"{back}{row['reason'] or ''}"
+    reason = row["reason"] or (FORGOTTEN if row["kind"] == FORGOTTEN else "")
+    return f"{back}{reason}"
 
 
 def _place(row: Mapping[str, Any], with_source: bool) -> str:

@@ -117,7 +117,7 @@ def of_original(places: PublishedPlaces, sought: Sought, left: Sequence[str]) ->
         for file in places.files(place):
             data = None if file.is_ours else places.content(place, file)
             if data is not None and any(sought.rows_in_sink(place.sink, places.rows(place, file.name, data))):
-                found[left_label("folder", place.uri)] = "the repository published there of which this is a copy"
+                found[left_label("folder", place.uri)] = "published by the original of this copy"
                 break
     return found
 

@@ -126,9 +126,11 @@ def _columns(commits: Iterable[Commit], parts: Sequence[ForgetPart], left: Seque
     """
     types: dict[str, set[str]] = {}
     names: dict[str, list[str]] = {}
+    undescribed: set[str] = set()
     for commit in commits:
         with_files = {name for name, files in commit.outputs.items() if files}
         with_files |= {name for name, added in commit.adds.items() if any(one.files for one in added)}
+        undescribed |= with_files - commit.sinks.keys()
         for sink in with_files & commit.sinks.keys():
             schema = to_arrow(commit.sinks[sink]["schema"])
             types.setdefault(sink, set()).update(
@@ -145,7 +147,8 @@ def _columns(commits: Iterable[Commit], parts: Sequence[ForgetPart], left: Seque
             if column in names[sink] and fits:
                 ours[sink] = [column]
         found.append(ours)
-    lacking = [sink for sink in types if not any(sink in one for one in found) and not is_left_out(left, "sink", sink)]
+    lacking = [sink for sink in types if not any(sink in one for one in found)]
+    lacking = [one for one in (*lacking, *sorted(undescribed - types.keys())) if not is_left_out(left, "sink", one)]
     if lacking:
         raise InvalidInput(
             f"forget: earlier versions keep the rows of {', '.join(f'sink `{one}`' for one in lacking)}, and no column "

@@ -73,7 +73,7 @@ class _Shown:
     checksum: str
     content: Callable[[], bytes | None]
     is_ours: bool = True
-    """False: the repository published it of which this is a copy."""
+    """False: published by the original of this copy."""
 
     @property
     def identity(self) -> str:

@@ -18,6 +18,7 @@ from ..protocol.compatible import first_name
 from ..protocol.records import HASH_END, Commit, OutputFile, QuarantineFile, ReplacedObject, Segment, Split, digest
 from ..protocol.refs import Refs
 from ..protocol.tiling import segments_within
+from ..quarantine.rejects import quarantined
 from ..quarantine.rows import CONTENT, FORGOTTEN
 from ..repo.opened import Opened
 from ..schema import int64_array, string_array, to_arrow
@@ -153,7 +154,7 @@ class Rewriter:
     def _quarantine(self, file: QuarantineFile) -> None:
         if not self._is_new(file.name):
             return
-        table = _read(fetch(self.repo.store, file.name, file.checksum))
+        table = quarantined(self.repo.store, file)
         ours = [any(self.is_in_text(*text) for text in texts_of(row)) for row in table.to_pylist()]
         if not any(ours):
             self.to.clean.add(file.name)

@@ -62,7 +62,10 @@ class Rewrites:
         return self._replacements if self.forgets else Replacements()
 
     def commit(self, commit: Commit) -> Commit:
-        """Return a commit that was read as every later `forget` has left it."""
+        """Return a commit that was read as every later `forget` has left it.
+
+        INVARIANT: the commit is as written. Applied twice, rows would be subtracted twice.
+        """
         is_later = commit.branch == MAIN and commit.version >= self._at
         return commit if self._at < 0 or is_later else self.replacements.commit(commit)
 

@@ -21,7 +21,7 @@ from ..sinks.asked import seen, sink_folder
 from ..sinks.contract import Seen
 from ..store import relative_folder
 from ..values import dataclass
-from .again import take_over
+from .copied import publish_as_ours
 from .publish import published_through
 from .taken_over import seen_by_record
 from .works import place_of
@@ -217,6 +217,6 @@ def delete_files_of_others(repo: Opened, shared: Shared) -> None:
         assert folder is not None  # `check_owners` refuses others
         head = repo.log.head()
         others = [one for one in seen_by_record(repo, head, name, folder.seen(place)) if not one.is_ours]
-        take_over(repo, name, others)
+        publish_as_ours(repo, name, others)
         folder.remove(place, [one.name for one in others])
         LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))

@@ -6,17 +6,26 @@ again.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
+from ..counts import versions_of
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
+from ..protocol.records import VersionOf
 from ..repo.identity import check_root
 from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, number_of_version
+from ..sinks import asked
 from ..spelling import unknown
 from ..store.probe import probe
-from .again import republish
+from .copied import shown_by_original
 from .fill import fill
 from .owners import Accepted, check_owners
-from .publish import repair
+from .publish import publish_work, repair
+from .works import SinkWork, works
+
+LOG = logging.getLogger("tidemill")
 
 
 def publish_again(repo: Opened, since: VersionSpec | None = None, sink: str | None = None) -> list[int]:
@@ -53,3 +62,39 @@ def _first(repo: Opened, since: VersionSpec | None, sink: str | None, newest: in
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
         raise InvalidInput(f"publish from version {first}: {there}")
     return first
+
+
+def republish(repo: Opened, since: int, only: str | None) -> list[int]:
+    """Make the files of every version from `since` visible again. Return the versions for which that was done.
+
+    Versions that a later commit withdrew are left out, as are sinks that the code does not have any more, and versions
+    of which files of the original of this copy are there. A function is called again only if `only` names it.
+    """
+    commits = list(repo.log.commits(since))
+    theirs = shown_by_original(repo, commits)
+    for sink, versions in theirs.items():
+        LOG.warning("sink `%s`: the rows of %s are not published again, because files of the repository of which this "
+                    "is a copy have them", sink, versions_of(versions))  # fmt: skip
+    _warn_of_lost(repo, [work for commit in commits for work in works(repo, commit)])
+    gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
+    done = []
+    for commit in commits:
+        ours = VersionOf(commit.branch, commit.version)
+        todo = [work for work in works(repo, commit) if (work.name, ours) not in gone]
+        todo = [work for work in todo if commit.version not in theirs.get(work.name, ())]
+        wanted = [work for work in todo if _is_asked(repo, work, only)]
+        if [work for work in wanted if publish_work(repo, work)]:
+            done.append(commit.version)
+    return done
+
+
+def _warn_of_lost(repo: Opened, works: Sequence[SinkWork]) -> None:
+    for name in sorted({work.name for work in works if work.files and repo.declared_sink(work.name) is None}):
+        LOG.warning("sink `%s` is left out, because this code does not have it; its files stay where they are", name)
+
+
+def _is_asked(repo: Opened, work: SinkWork, only: str | None) -> bool:
+    sink = repo.declared_sink(work.name)
+    if sink is None:
+        return False
+    return work.name == only if asked.is_called(sink) or only is not None else bool(work.files)

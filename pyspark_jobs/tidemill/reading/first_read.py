@@ -50,7 +50,7 @@ class FirstRead:
 
     def __init__(self, repo: Opened, head: Commit | None) -> None:
         self.repo, self.head = repo, head
-        self._objects: dict[tuple[str, str], pa.Table | None] = {}
+        self._objects: dict[tuple[str, str], list[_Row] | None] = {}
         self._quarantined: dict[tuple[str, int], list[dict[str, Any]]] = {}
 
     def file(self, row: _Row) -> str | None:
@@ -102,12 +102,13 @@ class FirstRead:
             return None
         if key not in self._objects:
             (known,) = look_up_files(self.repo.ledger(self.head).map, [SourceFile(*key, "", 0, 0)])
-            self._objects[key] = requeued_rows(self.repo, row["file"], "" if known is None else known.etag)
-        table = self._objects[key]
-        if table is None:
-            return None
-        found: dict[str, Any] = table.slice(row["row"] - 1, 1).drop_columns(["row"]).to_pylist()[0]
-        return found
+            self._objects[key] = None if known is None else self._places(row["file"], known.etag)
+        held = self._objects[key]
+        return None if held is None else held[row["row"] - 1]
+
+    def _places(self, path: str, checksum: str) -> list[_Row] | None:
+        table = requeued_rows(self.repo, path, checksum)
+        return None if table is None else table.select(["version", "id", "file"]).to_pylist()
 
     def _rows(self, at: VersionOf) -> list[dict[str, Any]]:
         """Return the places of all rows that a version has quarantined."""

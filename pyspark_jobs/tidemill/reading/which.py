@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from ..counts import count_of
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
-from ..names import REQUEUED_FOLDER, inside, number_of_file, requeued_version
+from ..names import REQUEUED_FOLDER, inside, number_of_file, requeued_branch, requeued_version
 from ..notebook import NotebookResult
-from ..protocol.records import Commit, Plan
+from ..protocol.records import Commit, Plan, VersionOf
+from ..protocol.retained import version_of
 from ..quarantine.rejects import quarantined
 from ..repo.identity import folders, warn_if_moved
 from ..repo.input_files import File, is_as_read, listed_files, planned_files, source_and_path
@@ -231,7 +232,9 @@ class _Look:
             commit.reason if commit is not None and known.how == SKIPPED else None,
             now,
             rows if known.how == READ else None,
-            _requeued(self.repo, self.head, pair, known.version) if known.how == READ and rows is not None else None,
+            None
+            if line is None or rows is None or known.how != READ
+            else _requeued(self.repo, self.head, pair, line.version_of(known.version)),
         )
 
 
@@ -274,22 +277,23 @@ def _quarantined(repo: Opened, commit: Commit, pair: tuple[str, str]) -> int | N
     return sum(places.count(pair) for places in (_places_of(rows) for rows in tables))
 
 
-def _requeued(repo: Opened, head: Commit | None, pair: tuple[str, str], version: int) -> dict[str, int] | None:
+def _requeued(repo: Opened, head: Commit | None, pair: tuple[str, str], version: VersionOf) -> dict[str, int] | None:
     """Return how many rows of a file, which a version quarantined, were requeued, by the version that did so."""
     if not any(True for _ in repo.store.list(REQUEUED_FOLDER)):
         return {}
     source, path = pair
-    found: Counter[str] = Counter()
+    found: Counter[int] = Counter()
+    refs = repo.initialised()
     for of, name, checksum in requeued_objects(repo.ledger(head).map):
-        if of == source and requeued_version(name) == version:
+        if of == source and version_of(refs, requeued_branch(name), requeued_version(name)) == version:
             try:
                 held = requeued_rows(repo, name, checksum)
             except CorruptState:
                 held = None
             if held is None:
                 return None
-            found[str(number_of_file(name))] += held.column("file").to_pylist().count(path)
-    return {by: rows for by, rows in sorted(found.items()) if rows}
+            found[number_of_file(name) or 0] += held.column("file").to_pylist().count(path)
+    return {str(by): rows for by, rows in sorted(found.items()) if rows}
 
 
 def _places_of(rows: pa.Table) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import CorruptState, InvalidInput
-from ..protocol.history import effective, is_effective, last_forget
+from ..protocol.history import effective, is_effective
 from ..protocol.records import Commit
 from ..protocol.retained import is_whole
 from .open import on_branch_of
@@ -45,8 +45,8 @@ def version_before(repo: Opened, head: Commit, version: int) -> str | None:
         return None
     theirs = head if line.branch == repo.branch else line.head()
     before = max((one for one in effective(theirs) if one < version), default=-1)
-    at = line.version_of(before)
-    if not is_whole(repo.initialised(), at) or before < (last_forget(head) or -1):
+    at, given_up = line.version_of(before), repo.log.given_up_by(head)
+    if not is_whole(repo.initialised(), at) or before < (-1 if given_up is None else given_up):
         return None
     is_theirs = at.branch == line.branch != repo.branch
     return f"{label.partition('@')[0]}@{before}" if is_theirs else str(before)

@@ -93,14 +93,14 @@ def refuse_withdrawn(repo: Opened, head: Commit | None, found: Sequence[Withdraw
     others = sorted({f"sink `{one.by.sink}` of pipeline `{one.by.pipeline}`" for one in found if one not in same})
     at = f" --branch {repo.initialised().name_of(repo.branch)}" if repo.branch != MAIN else ""
     back = version_before(repo, head, first.read_by)
-    keep = f"`{ACCEPT}{at}` keeps what was read of them"
-    undo = f"`tidemill rewind --to {back}{at}` undoes what was read of them; the next run reads what the sink has now"
+    keep = f"`{ACCEPT}{at}` keeps the rows"
+    undo = f"`tidemill rewind --to {back}{at}` removes these rows, and the next run reads the sink as it is now"
     gone = "no version from before they were read is kept, so read the sink again under another root"
     raise InvalidInput(
-        f"source `{by.source}` has read {count_of(len(same), 'file')} that pipeline `{by.pipeline}` has withdrawn from "
-        f"its sink `{by.sink}` since, for example `{first.file.path}`: version {line_of(repo, head, first.read_by)[1]} "
-        f"read it, and version {first.version} of `{by.pipeline}` ({first.what}) withdrew it"
-        + (f"; files of {' and '.join(others)}, too" if others else ""),
+        f"source `{by.source}`: pipeline `{by.pipeline}` withdrew {count_of(len(same), 'file')} from its sink "
+        f"`{by.sink}` after this pipeline had read them, for example `{first.file.path}`: read by version "
+        f"{line_of(repo, head, first.read_by)[1]}, withdrawn by version {first.version} of `{by.pipeline}` "
+        f"({first.what})" + (f"; files of {' and '.join(others)}, too" if others else ""),
         hint=f"{gone if back is None else undo}. Or {keep}",
     )
 

@@ -105,7 +105,7 @@ def _object(fields: list[tuple[str, str, pa.DataType]], depth: int) -> str:
     return f"('{{' || concat_ws(',', {', '.join(parts)}) || '}}')" if parts else "'{}'"
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(4096)  # DuckDB takes more than a millisecond for each, in every batch
 def _name(name: str) -> str:
     text: str = connections.for_files().execute("SELECT CAST(to_json(?::VARCHAR) AS VARCHAR)", [name]).fetchall()[0][0]
     return text

@@ -75,7 +75,7 @@ class ForgottenFiles:
     def _hint(self, place: PublishedPlace, file: FileThere, hint: str) -> str:
         if not file.is_ours:
             return (
-                "the repository published it of which this is a copy; forget the key there, and here again with "
+                "published by the original of this copy; forget the key there, and here again with "
                 f"`--left {place.uri}`"
             )
         if self._columns_are_known(place):

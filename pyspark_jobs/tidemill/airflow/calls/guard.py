@@ -1,9 +1,8 @@
 """A script that makes a command end with its parent: `python -P guard.py PARENT_PID ARGUMENTS…`.
 
 It ties its own process to the parent and then does what `python -m tidemill ARGUMENTS…` does, in the same interpreter,
-because a second one would have to start. It uses only the standard library until
-then. INVARIANT: when the parent ends, for whatever reason, Linux kills the command. On other systems the command runs
-without this guarantee.
+because starting a second one takes time. Until then it uses only the standard library. INVARIANT: when the parent ends,
+for whatever reason, Linux kills the command. On other systems the command runs without this guarantee.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from tidemill.store.fault import Crash, Fault
 
 pytestmark = pytest.mark.slow("interrupt a run at every step", seconds=60)
 FAILURES = 3
-"""How often an action is tried, in ways that depend on its name. Only an exhaustive run tries all writes in all ways."""
+"""How often an action is tried, in ways that depend on its name. An exhaustive run tries all writes in all ways."""
 
 
 @pytest.fixture

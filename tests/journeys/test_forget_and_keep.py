@@ -48,6 +48,16 @@ def test_all_versions_stay_readable_and_none_shows_the_person(tmp_path: Path) ->
     assert (found.problems, found.forgotten_keys) == ([], 1)
 
 
+def test_the_rows_of_a_sink_that_is_left_stay_in_the_repository_as_they_are(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    before, there = r.outputs(sink="spend").to_pylist(), published(tmp_path, "spend")
+    done = r.forget({"who": [ALICE]}, "request 17", rewrite=True, left=["sink spend"])
+    assert done.left[0] == "sink `spend`: not searched, as you agreed"
+    assert (r.outputs(sink="spend").to_pylist(), published(tmp_path, "spend")) == (before, there)
+    assert r.verify(deep=True).problems == []
+    assert (r.publish(0), published(tmp_path, "spend")) == ([0, 1], there)
+
+
 def test_after_a_forget_that_gave_up_earlier_versions_none_can_be_kept(tmp_path: Path) -> None:
     r = shop(tmp_path)
     forget_alice(r, rewrite=False)

@@ -45,6 +45,7 @@ def test_quarantined_rows_keep_their_numbers_and_only_the_place_of_the_others_is
     assert list(done.quarantined_rows.values()) == [1] and r.head.quarantine == []
     gone, left = r.quarantine(0, export=True).to_pylist()
     assert left == before[1]
+    assert r.quarantine(limit=21).to_pylist() == r.quarantine().to_pylist() != []
     assert (gone["_row_id"], gone["_kind"], gone["_text"], gone["_reason"]) == (0, "forgotten", None, None)
     assert holding(tmp_path, ALICE) == [] and is_clean(r)
 
@@ -71,7 +72,10 @@ def test_the_other_rows_can_be_requeued_later_and_replayed(tmp_path: Path) -> No
     assert state(r, "spend") == expected and holding(tmp_path, ALICE) == [] and is_clean(r)
     r.rewind(0, "a test")
     rows = r.quarantine(0, export=True).to_pylist()
-    fixed = pa.Table.from_pylist([rows[1] | {"who": BOB, "n": 50}], schema=r.quarantine(0, export=True).schema)
+    schema = r.quarantine(0, export=True).schema
+    with pytest.raises(tm.InvalidInput, match="of these rows, a `forget` has left nothing"):
+        r.requeue(0, rows=pa.Table.from_pylist(rows[:1], schema=schema), reason="corrected")
+    fixed = pa.Table.from_pylist([rows[0], rows[1] | {"who": BOB, "n": 50}], schema=schema)
     r.requeue(0, rows=fixed, reason="corrected")
     run(r)
     assert state(r, "spend") == {BOB: 51} and holding(tmp_path, ALICE) == []

@@ -296,6 +296,20 @@ def test_a_copy_publishes_what_the_promotion_took(shop: Shop, tmp_path: Path) ->
     assert copy.rows() == [*FIXED, ("d", 1)]
 
 
+def test_a_copy_beside_its_original_publishes_no_row_twice_that_a_promotion_has_left(
+    shop: Shop, tmp_path: Path
+) -> None:
+    shop.promote()
+    shutil.copytree(tmp_path / "root", tmp_path / "copy")
+    copy = shop.but(root="copy")
+    copy.open(init=False).adopt("a test", copy=True)
+    copy.arrive("d,1\n")
+    copy.run(adopt_sink=True)
+    before = copy.rows()
+    copy.open(init=False).publish(0)
+    assert copy.rows() == before == [*FIXED, ("d", 1)]
+
+
 class Keeping:
     """A sink from outside whose place is a folder that only it knows. It shows unchanged files as they are."""
 

@@ -43,7 +43,7 @@ def test_the_next_run_names_the_pipeline_the_version_and_the_rewind(shop: World)
     assert end.partition("`")[2] == (": read by version 1, withdrawn by version 2 of `shop` (rewind: a bad file)")
     assert error.hint == (
         "`tidemill rewind --to 0` removes these rows, and the next run reads the sink as it is now. Or `tidemill "
-        "skip --withdrawn` keeps the rows"
+        "skip --withdrawn` keeps the rows, also those that the sink has again in other files"
     )
     assert error_of(reader).message == error.message  # idle runs say it again
     shop.run()

@@ -142,6 +142,8 @@ def _columns(commits: Iterable[Commit], parts: Sequence[ForgetPart], left: Seque
         column, ddl = part.keys.columns.schema.names[0], to_ddl(part.keys.columns.schema)
         ours = dict(part.columns)
         for sink in types if part.found_by else ():
+            if is_left_out(left, "sink", sink):
+                continue
             same = [one for one in parts if one.keys.columns.schema.names[0] == column]
             fits = ddl in types[sink] or not any(to_ddl(one.keys.columns.schema) in types[sink] for one in same)
             if column in names[sink] and fits:

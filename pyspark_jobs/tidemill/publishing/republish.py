@@ -19,7 +19,7 @@ from ..repo.versions import VersionSpec, number_of_version
 from ..sinks import asked
 from ..spelling import unknown
 from ..store.probe import probe
-from .copied import shown_by_original
+from .copied import not_shown_by_original, shown_by_original
 from .fill import fill
 from .owners import Accepted, check_owners
 from .publish import publish_work, repair
@@ -67,21 +67,23 @@ def _first(repo: Opened, since: VersionSpec | None, sink: str | None, newest: in
 def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     """Make the files of every version from `since` visible again. Return the versions for which that was done.
 
-    Versions that a later commit withdrew are left out, as are sinks that the code does not have any more, and versions
-    of which files of the original of this copy are there. A function is called again only if `only` names it.
+    Versions that a later commit withdrew are left out, as are sinks that the code does not have any more, and files
+    that the original of this copy shows. A function is called again only if `only` names it.
     """
     commits = list(repo.log.commits(since))
     theirs = shown_by_original(repo, commits)
     for sink, versions in theirs.items():
-        LOG.warning("sink `%s`: the rows of %s are not published again, because files of the repository of which this "
-                    "is a copy have them", sink, versions_of(versions))  # fmt: skip
+        LOG.warning("sink `%s`: rows of %s are not published again if files of the original of this copy have them",
+                    sink, versions_of(versions))  # fmt: skip
     _warn_of_lost(repo, [work for commit in commits for work in works(repo, commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
         ours = VersionOf(commit.branch, commit.version)
         todo = [work for work in works(repo, commit) if (work.name, ours) not in gone]
-        todo = [work for work in todo if commit.version not in theirs.get(work.name, ())]
+        beside = [work for work in todo if commit.version in theirs.get(work.name, ())]
+        todo = [work for work in todo if work not in beside]
+        todo += [left for work in beside if (left := not_shown_by_original(repo, work)).files]
         wanted = [work for work in todo if _is_asked(repo, work, only)]
         if [work for work in wanted if publish_work(repo, work)]:
             done.append(commit.version)

@@ -315,6 +315,7 @@ def _quarantine(repo: Opened, version: VersionSpec | None, limit: int | None) ->
     if head is None:
         return tables[0]
     is_partial = limit is not None and version is None and repo.branch == MAIN and not head.promotions
+    is_partial = is_partial and repo.log.rewrites.at is None  # objects in the place of others have later names
     commits = _with_quarantine(repo) if is_partial else commits_of(repo, version)
     for commit in commits:
         for file in commit.quarantine:

@@ -75,15 +75,18 @@ def returning(repo: Opened, head: Commit | None, commit: Commit, source: str | N
     """Return what comes back, or raise one `InvalidInput` for all rows that cannot."""
     check_source(repo, source)
     table = quarantined_rows(repo, commit)
-    chosen: list[RejectRow] = [row for row in _rows(table) if source is None or row["source"] == source]
-    chosen = [row for row in chosen if row["kind"] != FORGOTTEN]
+    there: list[RejectRow] = [row for row in _rows(table) if source is None or row["source"] == source]
+    chosen = [row for row in there if row["kind"] != FORGOTTEN]
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
     sources = sources_of(repo.job, table) if source is None else [source]
     by_hand = None if given is None else corrected(repo, given, commit.version, sources)
     if by_hand is not None:
-        chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
+        named = _named(there, by_hand.column(ROW_ID).to_pylist(), commit.version)
+        chosen = [row for row in named if row["kind"] != FORGOTTEN]  # an export has them, and nothing is left of them
+        if not chosen:
+            raise InvalidInput(f"requeue version {commit.version}: of these rows, a `forget` has left nothing")
     by, refuse = quarantined_by(repo, commit), Refuse(commit.version, len(chosen))
     files = _files(repo, head, [row for row in chosen if row["kind"] == FILE], refuse, by, by_hand)
     chosen = [row for row in chosen if row["kind"] != FILE]

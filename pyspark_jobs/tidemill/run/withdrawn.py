@@ -93,7 +93,7 @@ def refuse_withdrawn(repo: Opened, head: Commit | None, found: Sequence[Withdraw
     others = sorted({f"sink `{one.by.sink}` of pipeline `{one.by.pipeline}`" for one in found if one not in same})
     at = f" --branch {repo.initialised().name_of(repo.branch)}" if repo.branch != MAIN else ""
     back = version_before(repo, head, first.read_by)
-    keep = f"`{ACCEPT}{at}` keeps the rows"
+    keep = f"`{ACCEPT}{at}` keeps the rows, also those that the sink has again in other files"
     undo = f"`tidemill rewind --to {back}{at}` removes these rows, and the next run reads the sink as it is now"
     gone = "no version from before they were read is kept, so read the sink again under another root"
     raise InvalidInput(

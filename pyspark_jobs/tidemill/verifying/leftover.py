@@ -58,6 +58,12 @@ class Leftovers:
 
         It may be of a version that was lost when an older backup was restored.
         """
+        rewrote = self.repo.log.rewrites.at
+        if rewrote is not None and one.version < rewrote:
+            return (
+                f"the `forget` of version {rewrote} has rewritten the rows that it was published from",
+                "leave the file where it is; `tidemill verify --forgotten` says whether it has forgotten keys",
+            )
         rows = self._versions_in(one)
         if rows is None:
             return "its rows cannot be read, so it may be the only file that has them", self._kept()

@@ -6,6 +6,8 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import tidemill as tm
 from tests.world import World
 
@@ -16,8 +18,12 @@ def by_key(p: tm.Pipeline, world: World) -> None:
     counts.write(tm.Json(world.sink("out"), partitionBy=["k"]))
 
 
-def copied(world: World) -> World:
-    """Return a copy that keeps the files of its original, and has a version of its own."""
+@pytest.fixture
+def copy(tmp_path: Path) -> World:
+    """A copy that keeps the files of its original, and has a version of its own."""
+    world = World(tmp_path, by_key)
+    world.arrive("a,1\nb,1\n")
+    world.run()
     shutil.copytree(world.root, f"{world.root}-copy")
     copy = World(world.folder, by_key, root="root-copy")
     copy.open(init=False).adopt("a test", copy=True)
@@ -31,13 +37,9 @@ def rows(world: World) -> Counter[str]:
     return Counter(f"{file.parent.name} {line}" for file in found for line in file.read_text().splitlines())
 
 
-def test_only_the_file_that_was_lost_is_made_again(tmp_path: Path) -> None:
-    world = World(tmp_path, by_key)
-    world.arrive("a,1\nb,1\n")
-    world.run()
-    copy = copied(world)
+def test_only_the_file_that_was_lost_is_made_again(copy: World) -> None:
     before = rows(copy)
-    [lost] = (Path(world.sink("out")) / "k=a").glob("*.json")
+    [lost] = (Path(copy.sink("out")) / "k=a").glob("*.json")
     lost.unlink()
     copy.open().publish(0)
     assert rows(copy) == before
@@ -45,11 +47,7 @@ def test_only_the_file_that_was_lost_is_made_again(tmp_path: Path) -> None:
     assert rows(copy) == before
 
 
-def test_what_is_all_there_is_not_made_again(tmp_path: Path) -> None:
-    world = World(tmp_path, by_key)
-    world.arrive("a,1\nb,1\n")
-    world.run()
-    copy = copied(world)
+def test_what_is_all_there_is_not_made_again(copy: World) -> None:
     before = rows(copy)
     copy.open().publish(0)
     assert rows(copy) == before

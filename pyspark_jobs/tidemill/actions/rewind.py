@@ -256,6 +256,7 @@ class Rewind(CommitAction):
 
         head, number = seen.origin.head, -1 if target is None else target.version
         change = sink_change(repo, head, target if into is None else into.fork, "rewind")
+        undone = [repo.log.commit(version) for version in change.undone]
         now, then = Steps(repo, head), Steps(repo if into is None else into.branch, target)
         waiting = read_by(repo, now, then)
         listing = CurrentFiles(repo)
@@ -280,7 +281,7 @@ class Rewind(CommitAction):
             without=out,
             gone=[file for key, file in left.items() if there is not None and key not in there],
             ends_plan=None if seen.plan is None else seen.plan.number,
-            stays=shown_by_original(repo, [repo.log.commit(version) for version in change.undone]),
+            stays={sink: sorted(those) for sink, those in shown_by_original(repo, undone).items()},
             places={name: output.sink.uri for name, output in outputs if output.sink is not None},
             functions=frozenset(name for name, output in outputs if output.sink is not None and is_called(output.sink)),
             readers=readers_of(repo, list(change.withdraws)),

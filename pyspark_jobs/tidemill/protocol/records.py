@@ -350,8 +350,8 @@ class SkippedFile:
 class SinkRead:
     """A sink of another pipeline under the root, from which a source reads files.
 
-    `uuid` is the beginning of its repository's, as in the names of the files. What versions of that repository up to
-    `through` have withdrawn was looked for among the files that were read.
+    `uuid` is the beginning of the uuid of its repository, as in the names of the files. What versions of that
+    repository up to `through` have withdrawn was looked for among the files that were read.
     """
 
     source: str

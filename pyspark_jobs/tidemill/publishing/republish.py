@@ -74,17 +74,20 @@ def republish(repo: Opened, since: int, only: str | None) -> list[int]:
     theirs = shown_by_original(repo, commits)
     for sink, versions in theirs.items():
         LOG.warning("sink `%s`: rows of %s are not published again if files of the original of this copy have them",
-                    sink, versions_of(versions))  # fmt: skip
+                    sink, versions_of(sorted(versions)))  # fmt: skip
     _warn_of_lost(repo, [work for commit in commits for work in works(repo, commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
         ours = VersionOf(commit.branch, commit.version)
-        todo = [work for work in works(repo, commit) if (work.name, ours) not in gone]
-        beside = [work for work in todo if commit.version in theirs.get(work.name, ())]
-        todo = [work for work in todo if work not in beside]
-        todo += [left for work in beside if (left := not_shown_by_original(repo, work)).files]
-        wanted = [work for work in todo if _is_asked(repo, work, only)]
+        wanted = []
+        for work in works(repo, commit):
+            if (work.name, ours) in gone or not _is_asked(repo, work, only):
+                continue
+            there = theirs.get(work.name, {}).get(commit.version, [])
+            left = not_shown_by_original(repo, work, there) if there else work
+            if left.files or not there:
+                wanted.append(left)
         if [work for work in wanted if publish_work(repo, work)]:
             done.append(commit.version)
     return done

@@ -26,6 +26,11 @@ _Row = Mapping[str, Any]
 _PLACE = ("source", "file", "line", "row")
 
 
+def has_requeued(repo: Opened) -> bool:
+    """Whether rows were ever requeued. Most repositories have none, and need not look further."""
+    return any(True for _ in repo.store.list(names.REQUEUED_FOLDER))
+
+
 def requeued_rows(repo: Opened, path: str, checksum: str) -> pa.Table | None:
     """Return an object with requeued rows, or None if it was deleted with the version that stored it.
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ..counts import count_of
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, TidemillError
-from ..names import REQUEUED_FOLDER, inside, number_of_file, requeued_branch, requeued_version
+from ..names import inside, number_of_file, requeued_branch, requeued_version
 from ..notebook import NotebookResult
 from ..protocol.records import Commit, Plan, VersionOf
 from ..protocol.retained import version_of
@@ -36,7 +36,7 @@ from ..spelling import unknown
 from ..store import ListedObject, folder_uri
 from ..units import iso
 from ..values import dataclass
-from .first_read import requeued_rows
+from .first_read import has_requeued, requeued_rows
 
 Standing = Literal["read", "quarantined", "skipped", "earlier", "planned", "waiting", "not selected"]
 Now = Literal["same", "changed", "gone", "unknown"]
@@ -279,7 +279,7 @@ def _quarantined(repo: Opened, commit: Commit, pair: tuple[str, str]) -> int | N
 
 def _requeued(repo: Opened, head: Commit | None, pair: tuple[str, str], version: VersionOf) -> dict[str, int] | None:
     """Return how many rows of a file, which a version quarantined, were requeued, by the version that did so."""
-    if not any(True for _ in repo.store.list(REQUEUED_FOLDER)):
+    if not has_requeued(repo):
         return {}
     source, path = pair
     found: Counter[int] = Counter()

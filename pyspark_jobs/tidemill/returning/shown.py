@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..names import REQUEUED_FOLDER
 from ..protocol.records import Commit
+from ..reading.first_read import has_requeued
 from ..reading.read import quarantine
 from ..repo.opened import Opened
 from ..repo.versions import VersionSpec, commit_at
@@ -39,7 +39,7 @@ def _with_requeued(repo: Opened, version: VersionSpec | None, rows: pa.Table) ->
     """Return rows with the version that gave each back. They are the first rows of each of their versions."""
     of = commit_at(repo, version)[0] if version is not None else repo
     found: list[int | None] = [None] * rows.num_rows
-    if rows.num_rows and any(True for _ in repo.store.list(REQUEUED_FOLDER)):
+    if rows.num_rows and has_requeued(repo):
         numbers = rows.column("version").to_pylist()
         for number in dict.fromkeys(numbers):
             at = [place for place, one in enumerate(numbers) if one == number]

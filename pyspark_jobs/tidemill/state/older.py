@@ -27,13 +27,9 @@ def read_run(schema: _native.MapSchema, data: bytes, name: str) -> _native.Run:
     Columns that the segment lacks are null, and narrower types are widened. Columns that `schema` lacks must be null,
     and values of wider types must fit. If the columns are those of `schema`, this costs nothing.
     """
-    try:
-        return _native.Run.read(schema, data, name)
-    except CorruptState:
-        own = _own_schema(schema, data)
-        if own is None:
-            raise
-    run = _native.Run.read(own, data, name)
+    run, own = _as_stored(schema, data, name)
+    if own is schema:
+        return run
     if not _is_wider(own, schema):
         return converted(run, schema)
     try:
@@ -51,13 +47,18 @@ def read_run(schema: _native.MapSchema, data: bytes, name: str) -> _native.Run:
 
 def read_own(schema: _native.MapSchema, data: bytes, name: str) -> _native.Run:
     """Return the run that a segment holds, in its own columns, so that a copy of it is read by all that read it."""
+    return _as_stored(schema, data, name)[0]
+
+
+def _as_stored(schema: _native.MapSchema, data: bytes, name: str) -> tuple[_native.Run, _native.MapSchema]:
+    """Return a run and its columns: those of `schema`, or those that the segment says it has."""
     try:
-        return _native.Run.read(schema, data, name)
+        return _native.Run.read(schema, data, name), schema
     except CorruptState:
         own = _own_schema(schema, data)
         if own is None:
             raise
-    return _native.Run.read(own, data, name)
+    return _native.Run.read(own, data, name), own
 
 
 def converted(run: _native.Run, schema: _native.MapSchema) -> _native.Run:
